@@ -5,10 +5,12 @@
 //! same run again. Knows nothing of the command line's syntax.
 
 pub mod layers;
+mod learner;
 mod nearest;
 
 use std::collections::BTreeMap;
 
+use art_learner::grpo::advantage::Advantage;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
@@ -100,21 +102,11 @@ pub struct GrpoConfig {
     /// The gradient's largest global norm.
     pub max_grad_norm: f64,
     /// Optimiser steps that one rollout is divided into.
-    pub minibatches: u64,
+    pub minibatches: usize,
     /// How rewards of a group become advantages.
     pub advantage: Advantage,
     /// The rank of the low-rank adapters; 0 trains all weights.
     pub adapter_rank: usize,
-}
-
-/// How the rewards of a group become advantages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Advantage {
-    /// The distance from the group's mean, in the group's standard deviations.
-    GroupStd,
-    /// The distance from the group's mean.
-    GroupMean,
 }
 
 /// `[sft]`: the supervised warm start from the environment's expert.
@@ -124,7 +116,7 @@ pub struct SftConfig {
     /// Expert episodes to learn from before the first update; 0 leaves the warm start out.
     pub episodes: u64,
     /// Passes over them.
-    pub epochs: u64,
+    pub epochs: usize,
     /// The step size of AdamW during the warm start.
     pub learning_rate: f64,
 }
@@ -198,8 +190,8 @@ impl Config {
             ("rollout.max_tokens", u64::from(self.rollout.max_tokens), 1),
             ("rollout.concurrency", self.rollout.concurrency as u64, 1),
             ("eval.episodes", self.eval.episodes, 1),
-            ("grpo.minibatches", self.grpo.minibatches, 1),
-            ("sft.epochs", self.sft.epochs, 1),
+            ("grpo.minibatches", self.grpo.minibatches as u64, 1),
+            ("sft.epochs", self.sft.epochs as u64, 1),
         ] {
             if value < minimum {
                 return Err(ConfigError::out_of_range(key, value, &format!("at least {minimum}")));

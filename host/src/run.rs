@@ -100,8 +100,8 @@ impl RunDirectory {
     pub fn write_config(&self, config: &Config) -> anyhow::Result<()> {
         let toml = toml::to_string_pretty(config).context("failed to write the config as TOML")?;
         let text = format!(
-            "# The settings of this run as resolved; `art-host run --config` with this file repeats \
-             it.\n\n{toml}"
+            "# The settings of this run as resolved.\n\
+             # `art-host run --config` with this file repeats it.\n\n{toml}"
         );
         atomic::write(&self.path.join("config.toml"), |file| file.write_all(text.as_bytes()))
     }

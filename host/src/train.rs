@@ -7,17 +7,16 @@
 pub mod summary;
 mod watched;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use art_learner::conversation::{Ending, Group, Trajectory};
-use art_learner::learner::{Learner, SamplerConfig, UpdateMetrics};
+use art_learner::learner::{Learner, WarmStartMetrics};
 
 use crate::component::Component;
-use crate::config::Config;
-use crate::evaluation::{Evaluation, sampled_tokens};
+use crate::config::{Config, SftConfig};
+use crate::evaluation::Evaluation;
 use crate::policy::model::ModelPolicy;
 use crate::policy::{Expert, Policy};
 use crate::progress::{Event, Events, Pulse};
@@ -92,7 +91,7 @@ impl Training<'_> {
     }
 
     /// Lets the environment's expert play and the policy learn from it, if the config says so.
-    fn warm_start(&mut self) -> anyhow::Result<Option<serde_json::Value>> {
+    fn warm_start(&mut self) -> anyhow::Result<Option<WarmStartMetrics>> {
         if self.config.sft.episodes == 0 || self.is_stopped() {
             return Ok(None);
         }
@@ -103,8 +102,9 @@ impl Training<'_> {
         let Some(played) = self.rollout(&specs, &mut watched)? else { return Ok(None) };
         trajectories::write(&self.directory.trajectories("warm-start"), &played)?;
         self.events.note("learning from the expert's games");
-        let metrics = self.learner.warm_start(&played).context("the warm start failed")?;
-        Ok(Some(serde_json::to_value(metrics)?))
+        let SftConfig { epochs, learning_rate, .. } = self.config.sft;
+        let metrics = self.learner.warm_start(&played, epochs, learning_rate);
+        metrics.context("the warm start failed").map(Some)
     }
 
     /// Plays one update's episodes; none if the run is stopped meanwhile.
@@ -181,11 +181,7 @@ impl Training<'_> {
     }
 
     fn policy(&self) -> ModelPolicy {
-        let rollout = &self.config.rollout;
-        ModelPolicy::new(self.learner.sampler(SamplerConfig {
-            temperature: rollout.temperature,
-            max_tokens: rollout.max_tokens,
-        }))
+        ModelPolicy::new(self.learner.sampler(self.config.sampler()))
     }
 
     fn is_stopped(&self) -> bool {

@@ -141,8 +141,8 @@ pub(super) fn cost_is_bounded(plays: &Plays) -> Finding {
         return Finding::of(
             rule,
             Err(format!(
-                "the same episode took {fuel} fuel and {memory} bytes the first time, {fuel_now} and \
-                 {memory_now} after {at} repeats"
+                "the same episode took {fuel} fuel and {memory} bytes the first time, \
+                 {fuel_now} and {memory_now} after {at} repeats"
             )),
         );
     }
@@ -172,7 +172,7 @@ pub(super) fn takes_any_answer(plays: &Plays) -> Finding {
     let fault = plays.odd.iter().find_map(|play| {
         let fault = play.fault.as_ref().filter(|fault| fault.whose() == Blame::Guest)?;
         Some(format!(
-            "{}: {fault}; an untrained policy says such things: give a reward for them, not a fault",
+            "{}: {fault}; an untrained policy says such things: reward them, do not fail",
             play.place()
         ))
     });

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use art_learner::conversation::{Group, Trajectory};
-use art_learner::learner::UpdateMetrics;
+use art_learner::learner::{UpdateMetrics, WarmStartMetrics};
 use serde::Serialize;
 
 use crate::component::Component;
@@ -80,7 +80,7 @@ pub struct Summary {
     /// The policy after training; none if the run was stopped.
     pub after: Option<Evaluation>,
     /// What the warm start did, where there was one.
-    pub warm_start: Option<serde_json::Value>,
+    pub warm_start: Option<WarmStartMetrics>,
     /// Updates made.
     pub updates: u64,
     /// Training episodes played.

@@ -1,7 +1,8 @@
 //! What is typed becomes what is resolved, and what is mistyped is refused by name.
 
+use art_learner::grpo::advantage::Advantage;
+
 use super::{Config, Layers};
-use crate::config::Advantage;
 
 fn refused(assignment: &str) -> String {
     let mut layers = Layers::default();
@@ -69,7 +70,8 @@ fn mistyped_settings_are_refused_by_name() {
         ("reward.win=lots", "`reward.win` must be a number; found \"lots\" (text) in `--set`"),
         (
             "run.seed",
-            "`--set run.seed` is not of the form key=value; an example: --set rollout.group_size=16",
+            "`--set run.seed` is not of the form key=value; an example: \
+             --set rollout.group_size=16",
         ),
     ];
     for (typed, message) in cases {
