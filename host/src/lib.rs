@@ -17,6 +17,11 @@ pub mod fault;
 pub mod limits;
 pub mod sandbox;
 
+pub mod episode;
+pub mod policy;
+pub mod reward;
+pub mod rollout;
+
 pub mod evaluation;
 pub mod progress;
 pub mod stop;
