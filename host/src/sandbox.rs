@@ -120,9 +120,9 @@ impl Sandbox {
         Ok(answer?.0.map(Message::from))
     }
 
-    /// Bytes of the guest's linear memories.
+    /// Bytes of the guest's linear memories, as they have grown to.
     pub fn memory_bytes(&self) -> u64 {
-        self.guest.store.data().memory_bytes()
+        self.guest.store.data().memory_bytes
     }
 
     /// The guest's kept log lines so far.

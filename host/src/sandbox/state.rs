@@ -20,7 +20,7 @@ pub(crate) struct GuestState {
     pub(crate) wasi: Option<Box<Wasi>>,
     limits: Limits,
     /// Bytes of all linear memories, as granted.
-    memory_bytes: u64,
+    pub(crate) memory_bytes: u64,
     /// Elements of all tables, as granted.
     table_elements: u64,
     /// Requests made to `art:env/model`.
@@ -40,11 +40,6 @@ impl GuestState {
             table_elements: 0,
             model_requests: 0,
         }
-    }
-
-    /// Bytes of all linear memories.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.memory_bytes
     }
 }
 
