@@ -16,12 +16,14 @@ pub mod component;
 pub mod fault;
 pub mod limits;
 pub mod sandbox;
+pub mod tasks;
 
 pub mod episode;
 pub mod policy;
 pub mod reward;
 pub mod rollout;
 
+pub mod check;
 pub mod evaluation;
 pub mod progress;
 pub mod stop;

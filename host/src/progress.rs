@@ -159,12 +159,12 @@ impl Screen {
             Event::Played => {
                 self.done += 1;
                 let rate = self.done as f64 / self.since.elapsed().as_secs_f64().max(1e-3);
-                self.redraw(&format!("episodes, {rate:.0}/s"));
+                self.redraw(&format!("episodes, {rate:.0}/s"), false);
             }
             Event::Updated(pulse) => {
                 self.done = pulse.update;
                 let line = self.describe(&pulse);
-                self.redraw(&line);
+                self.redraw(&line, pulse.update == 1);
             }
         }
     }
@@ -187,11 +187,13 @@ impl Screen {
         self.stage = stage;
     }
 
-    fn redraw(&mut self, message: &str) {
+    /// Where nothing can be redrawn, a line is written if it is time for one, the stage is done, or
+    /// it `must`.
+    fn redraw(&mut self, message: &str, must: bool) {
         if let Some(bar) = &self.bar {
             bar.set_position(self.done);
             bar.set_message(message.to_owned());
-        } else if self.written.elapsed() >= PLAIN_EVERY || self.done == self.total {
+        } else if must || self.written.elapsed() >= PLAIN_EVERY || self.done == self.total {
             self.written = Instant::now();
             eprintln!("{} {}/{} {message}", self.stage, self.done, self.total);
         }

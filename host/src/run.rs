@@ -91,6 +91,20 @@ impl RunDirectory {
         self.path.join("checkpoints").join(format!("update-{update:05}"))
     }
 
+    /// Removes all checkpoints but the newest.
+    pub fn keep_checkpoints(&self, newest: usize) -> anyhow::Result<()> {
+        let folder = self.path.join("checkpoints");
+        let place = || format!("failed to look through `{}`", folder.display());
+        let entries = std::fs::read_dir(&folder).with_context(place)?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths.iter().rev().skip(newest) {
+            let context = || format!("failed to remove `{}`", path.display());
+            std::fs::remove_dir_all(path).with_context(context)?;
+        }
+        Ok(())
+    }
+
     /// The trajectory file of a stage, such as `before` or `update-00001`.
     pub fn trajectories(&self, stage: &str) -> PathBuf {
         self.path.join("trajectories").join(format!("{stage}.jsonl.zst"))

@@ -32,6 +32,10 @@ use watched::Watched;
 /// Updates between two checkpoints; the last update always has one.
 const CHECKPOINT_EVERY: u64 = 10;
 
+/// Checkpoints that stay: with optimiser state each is several times the model, and disks are
+/// finite.
+const CHECKPOINTS_KEPT: usize = 2;
+
 /// A run in progress.
 pub struct Training<'a> {
     /// The settings, resolved and complete.
@@ -98,7 +102,7 @@ impl Training<'_> {
         let specs = self.tasks().playing(self.config.sft.episodes);
         let stage = "expert plays".to_owned();
         self.events.send(Event::Playing { stage, episodes: specs.len() as u64 });
-        let mut watched = Watched { policy: &mut Expert::default(), events: self.events };
+        let mut watched = Watched { policy: &mut Expert, events: self.events };
         let Some(played) = self.rollout(&specs, &mut watched)? else { return Ok(None) };
         trajectories::write(&self.directory.trajectories("warm-start"), &played)?;
         self.events.note("learning from the expert's games");
@@ -133,17 +137,25 @@ impl Training<'_> {
         let stage = format!("update-{:05}", record.update);
         trajectories::write(&self.directory.trajectories(&stage), &played)?;
         self.directory.append_metrics(record)?;
-        let last = record.update == self.config.run.updates || self.is_stopped();
-        if last || record.update.is_multiple_of(CHECKPOINT_EVERY) {
-            let path = self.directory.checkpoint(record.update);
-            self.learner.save_checkpoint(&path).context("failed to write a checkpoint")?;
+        if record.update.is_multiple_of(CHECKPOINT_EVERY) {
+            self.checkpoint(record.update)?;
         }
         self.events.send(Event::Updated(record.pulse()));
         Ok(())
     }
 
+    /// Writes what a resume needs, and drops what an older checkpoint kept.
+    fn checkpoint(&mut self, update: u64) -> anyhow::Result<()> {
+        let path = self.directory.checkpoint(update);
+        self.learner.save_checkpoint(&path).context("failed to write a checkpoint")?;
+        self.directory.keep_checkpoints(CHECKPOINTS_KEPT)
+    }
+
     /// Writes the policy and the summary.
     fn finish(&mut self, summary: &mut Summary, started: Instant) -> anyhow::Result<()> {
+        if !summary.updates.is_multiple_of(CHECKPOINT_EVERY) {
+            self.checkpoint(summary.updates)?;
+        }
         let path = self.directory.policy();
         self.learner.save_policy(&path).context("failed to write the trained policy")?;
         summary.seconds = started.elapsed().as_secs_f64();

@@ -1,1 +1,5 @@
-//! One integration binary.
+//! Integration tests of the libraries: one binary, a module per topic.
+//!
+//! Tests of the program itself are in `program.rs`.
+
+mod tidy;

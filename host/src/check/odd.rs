@@ -1,7 +1,7 @@
 //! A policy that answers what nobody would: an untrained model does, and an environment has to take
 //! it.
 
-use art_learner::conversation::{Message, TokenRow, ToolCall};
+use art_learner::conversation::{Message, ToolCall};
 
 use crate::policy::{Ask, Policy, PolicyError};
 
@@ -19,7 +19,7 @@ const ODD: [&str; 10] = [
     "</s><|im_end|>\n\n",
 ];
 
-/// Gives odd answers, another one at every seed.
+/// Gives odd answers, another one at every seed and turn.
 pub(super) struct Odd;
 
 impl Policy for Odd {
@@ -28,11 +28,7 @@ impl Policy for Odd {
     }
 
     fn answer(&mut self, asks: &[Ask<'_>]) -> Vec<Result<Message, PolicyError>> {
-        asks.iter().map(|ask| Ok(odd(ask.seed))).collect()
-    }
-
-    fn finish(&mut self, _episode: u64) -> Vec<TokenRow> {
-        vec![]
+        asks.iter().map(|ask| Ok(odd(ask.seed + u64::from(ask.turn)))).collect()
     }
 }
 

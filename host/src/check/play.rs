@@ -148,12 +148,11 @@ fn answers(
     policy: &mut dyn Policy,
 ) -> Result<Vec<Action>, Fault> {
     let prompts = play.turns.last().map_or(&[][..], |turn| &turn.prompts);
-    // Each turn draws from its own stream, as the answers must differ along an episode.
-    let seed = Key::new(policy_seed).bits(play.turns.len() as u64);
+    let turn = play.turns.len() as u32 - 1;
     let mut asks = Vec::new();
     for prompt in prompts {
         let expert = if policy.wants_expert() { sandbox.expert(&prompt.agent)? } else { None };
-        asks.push(Ask { episode: 0, seed, prompt, expert });
+        asks.push(Ask { episode: 0, seed: policy_seed, turn, prompt, expert });
     }
     let answers = policy.answer(&asks).into_iter();
     let message = |answer: Result<Message, _>| answer.unwrap_or_else(|_| Message::assistant(""));

@@ -66,13 +66,13 @@ pub(crate) fn player(
     component: &Component,
 ) -> anyhow::Result<Box<dyn Policy>> {
     match typed {
-        "random" => Ok(Box::new(Random::default())),
-        "expert" if component.has_expert() => Ok(Box::new(Expert::default())),
+        "random" => Ok(Box::new(Random)),
+        "expert" if component.has_expert() => Ok(Box::new(Expert)),
         "expert" => {
             let so = "it cannot play as one: try `--policy random`";
             Err(UnusablePolicy::NoExpert(component.name().into(), so).into())
         }
-        "stdin" => Ok(Box::new(Stdin::default())),
+        "stdin" => Ok(Box::new(Stdin)),
         _ => match typed.strip_prefix("scripted:") {
             Some(path) => Ok(Box::new(Scripted::new(answers(Path::new(path))?))),
             None => Ok(Box::new(model(typed, config)?)),

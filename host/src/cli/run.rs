@@ -4,9 +4,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use art_host::component::Component;
 use art_host::config::Config;
 use art_host::progress::{Display, Events};
 use art_host::run::RunDirectory;
+use art_host::sandbox::Sandbox;
+use art_host::tasks::Tasks;
 use art_host::train::{Summary, Training, train};
 use art_learner::learner::Learner;
 use clap::Args;
@@ -80,7 +83,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let directory = RunDirectory::create(args.out.as_deref(), &description.name)?;
     let display = Display::start();
     let events = display.events();
-    let ready = begin(&config, &directory, &events);
+    let ready = begin(&config, &component, &directory, &events);
     let result = match ready {
         Ok(learner) => {
             let component = &component;
@@ -120,8 +123,14 @@ fn resolve(args: &RunArgs) -> anyhow::Result<Config> {
 }
 
 /// Everything that can go wrong before anything is played.
-fn begin(config: &Config, directory: &RunDirectory, events: &Events) -> anyhow::Result<Learner> {
+fn begin(
+    config: &Config,
+    component: &Component,
+    directory: &RunDirectory,
+    events: &Events,
+) -> anyhow::Result<Learner> {
     directory.write_config(config)?;
+    try_settings(config, component)?;
     let device = policy::device(&config.run.device)?;
     events.note(format!("run directory: {}", directory.path().display()));
     events.note(format!("device: {} ({})", device.name, device.why));
@@ -129,6 +138,17 @@ fn begin(config: &Config, directory: &RunDirectory, events: &Events) -> anyhow::
     events.note(format!("policy: {}", model.display()));
     let learner = Learner::load(&model, &device.device, config.learner());
     learner.with_context(|| format!("the policy directory `{}` cannot be used", model.display()))
+}
+
+/// Begins one episode, so that settings which the environment refuses are known before anything is
+/// trained.
+fn try_settings(config: &Config, component: &Component) -> anyhow::Result<()> {
+    let description = component.description();
+    let tasks = Tasks::new(description, config.run.seed, config.task_config());
+    let spec = tasks.evaluation(1).pop().context("an evaluation has an episode")?;
+    let sandbox = Sandbox::new(component, &config.limits, spec.task.seed);
+    let started = sandbox.and_then(|mut sandbox| sandbox.start(&spec.task));
+    started.context("the environment cannot begin an episode with these settings").map(|_| ())
 }
 
 fn finish(args: &RunArgs, summary: &Summary) -> anyhow::Result<Outcome> {
