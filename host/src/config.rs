@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use art_learner::grpo::advantage::Advantage;
 use serde::{Deserialize, Serialize};
 
+use crate::component::Description;
 use crate::limits::Limits;
 
 pub use layers::{ConfigError, Layers};
@@ -220,9 +221,10 @@ impl Config {
 
     /// Fills `[reward]` up with the parts that the environment gives, at weight 1, and refuses any
     /// other.
-    pub fn complete_rewards(&mut self, parts: &[String]) -> Result<(), ConfigError> {
-        if let Some(unknown) = self.reward.keys().find(|key| !parts.contains(key)) {
-            let suggestion = nearest(unknown, parts.iter().map(String::as_str));
+    pub fn complete_rewards(&mut self, description: &Description) -> Result<(), ConfigError> {
+        let parts: Vec<&str> = description.parts.iter().map(|part| part.name.as_str()).collect();
+        if let Some(unknown) = self.reward.keys().find(|key| !parts.contains(&key.as_str())) {
+            let suggestion = nearest(unknown, parts.iter().copied());
             return Err(ConfigError::UnknownPart {
                 part: unknown.clone(),
                 suggestion: suggestion.map(str::to_owned),
@@ -234,7 +236,7 @@ impl Config {
             return Err(ConfigError::out_of_range(&key, weight, "a finite number"));
         }
         for part in parts {
-            self.reward.entry(part.clone()).or_insert(1.0);
+            self.reward.entry(part.to_owned()).or_insert(1.0);
         }
         Ok(())
     }

@@ -4,11 +4,15 @@
 //! The work sends [`Event`]s and never waits for the display; the display owns standard error.
 //! Standard output belongs to results. Nothing that is shown here is read back to steer.
 
+mod watched;
+
 use std::io::IsTerminal;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+pub use watched::Watched;
 
 /// How often a line is written where nothing can be redrawn.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);

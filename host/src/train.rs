@@ -5,7 +5,6 @@
 //! command line.
 
 pub mod summary;
-mod watched;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -19,7 +18,7 @@ use crate::config::{Config, SftConfig};
 use crate::evaluation::Evaluation;
 use crate::policy::model::ModelPolicy;
 use crate::policy::{Expert, Policy};
-use crate::progress::{Event, Events, Pulse};
+use crate::progress::{Event, Events, Watched};
 use crate::reward::RewardWeights;
 use crate::rollout::{EpisodeSpec, rollout};
 use crate::run::{RunDirectory, trajectories};
@@ -27,7 +26,6 @@ use crate::tasks::Tasks;
 
 pub use summary::Summary;
 use summary::UpdateRecord;
-use watched::Watched;
 
 /// Updates between two checkpoints; the last update always has one.
 const CHECKPOINT_EVERY: u64 = 10;

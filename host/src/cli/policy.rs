@@ -14,6 +14,9 @@ use art_learner::tiny;
 /// The name of the built-in policy.
 const TINY: &str = "tiny";
 
+/// The name of a person at the keyboard.
+pub(crate) const STDIN: &str = "stdin";
+
 /// What was typed names no policy that can play here.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnusablePolicy {
@@ -72,7 +75,7 @@ pub(crate) fn player(
             let so = "it cannot play as one: try `--policy random`";
             Err(UnusablePolicy::NoExpert(component.name().into(), so).into())
         }
-        "stdin" => Ok(Box::new(Stdin)),
+        STDIN => Ok(Box::new(Stdin)),
         _ => match typed.strip_prefix("scripted:") {
             Some(path) => Ok(Box::new(Scripted::new(answers(Path::new(path))?))),
             None => Ok(Box::new(model(typed, config)?)),

@@ -1,9 +1,15 @@
 //! `art-host rollout`: a policy plays episodes, and their trajectories are written.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
+use art_host::component::Component;
+use art_host::config::{Config, RolloutConfig};
 use art_host::evaluation::Evaluation;
+use art_host::policy::Policy;
+use art_host::progress::{Display, Event, Watched};
+use art_host::reward::RewardWeights;
 use art_host::rollout::rollout;
 use art_host::run::trajectories;
 use art_host::tasks::Tasks;
@@ -46,29 +52,40 @@ pub(crate) fn run(args: RolloutArgs) -> anyhow::Result<Outcome> {
     let mut config = args.settings.config()?;
     config.run.seed = args.seed;
     let component = environment::load(&args.environment, &config.limits)?;
-    let weights = config.weights(component.description())?;
+    config.complete_rewards(component.description())?;
     let mut policy = policy::player(&args.policy, &config, &component)?;
-    let description = component.description();
-    let specs = Tasks::new(description, args.seed, config.task_config()).playing(args.episodes);
-    let (concurrency, threads) = match args.policy.as_str() {
-        // A person plays one game at a time.
-        "stdin" => (1, 1),
-        _ => (config.rollout.concurrency, config.rollout.threads),
-    };
-    let played = rollout(
-        &component,
-        &config.limits,
-        &weights,
-        &specs,
-        concurrency,
-        threads,
-        policy.as_mut(),
-        &stop,
-    )?;
+    let played = play(&args, &config, &component, policy.as_mut(), &stop)?;
     write(args.jsonl.as_deref(), &played)?;
     report(&args, &played)?;
-    let is_whole = played.len() == specs.len();
+    let is_whole = played.len() as u64 == args.episodes;
     Ok(if is_whole { Outcome::Done } else { Outcome::Interrupted })
+}
+
+fn play(
+    args: &RolloutArgs,
+    config: &Config,
+    component: &Component,
+    policy: &mut dyn Policy,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<Trajectory>> {
+    let tasks = Tasks::new(component.description(), args.seed, config.task_config());
+    let specs = tasks.playing(args.episodes);
+    let weights = RewardWeights::new(config.reward.clone());
+    let limits = &config.limits;
+    if args.policy == policy::STDIN {
+        // A person plays one game at a time, and the display must not write over it.
+        return Ok(rollout(component, limits, &weights, &specs, 1, 1, policy, stop)?);
+    }
+    let RolloutConfig { concurrency, threads, .. } = config.rollout;
+    let display = Display::start();
+    let events = display.events();
+    events.send(Event::Playing { stage: "playing".into(), episodes: args.episodes });
+    let mut policy = Watched { policy, events: &events };
+    let played =
+        rollout(component, limits, &weights, &specs, concurrency, threads, &mut policy, stop);
+    drop(events);
+    display.finish();
+    Ok(played?)
 }
 
 fn write(jsonl: Option<&Path>, played: &[Trajectory]) -> anyhow::Result<()> {

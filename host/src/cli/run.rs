@@ -76,11 +76,9 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let mut config = resolve(&args)?;
     let typed = config.run.environment.clone();
     let component = environment::load(&typed, &config.limits)?;
-    let description = component.description();
-    let parts: Vec<String> = description.parts.iter().map(|part| part.name.clone()).collect();
-    config.complete_rewards(&parts)?;
+    config.complete_rewards(component.description())?;
     policy::require_expert(&config, &component)?;
-    let directory = RunDirectory::create(args.out.as_deref(), &description.name)?;
+    let directory = RunDirectory::create(args.out.as_deref(), &component.description().name)?;
     let display = Display::start();
     let events = display.events();
     let ready = begin(&config, &component, &directory, &events);

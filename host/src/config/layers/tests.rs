@@ -3,6 +3,20 @@
 use art_learner::grpo::advantage::Advantage;
 
 use super::{Config, Layers};
+use crate::component::{Description, Part};
+
+fn described() -> Description {
+    let part = |name: &str| Part { name: name.into(), minimum: 0.0, maximum: 1.0 };
+    Description {
+        name: "e".into(),
+        version: "1".into(),
+        summary: "s".into(),
+        agents: vec!["x".into()],
+        splits: vec![],
+        max_turns: 1,
+        parts: vec![part("win"), part("legal")],
+    }
+}
 
 fn refused(assignment: &str) -> String {
     let mut layers = Layers::default();
@@ -41,7 +55,7 @@ fn later_layers_win() {
 fn a_resolved_config_reads_back_as_itself() {
     let mut config = Config::default();
     config.env.insert("opponent".into(), "random".into());
-    config.complete_rewards(&["win".into(), "legal".into()]).unwrap();
+    config.complete_rewards(&described()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
     std::fs::write(&path, toml::to_string_pretty(&config).unwrap()).unwrap();
@@ -81,13 +95,12 @@ fn mistyped_settings_are_refused_by_name() {
 
 #[test]
 fn reward_parts_are_completed_and_checked() {
-    let parts = ["win".to_owned(), "legal".to_owned()];
     let mut config = Config::default();
     config.reward.insert("legal".into(), 0.1);
-    config.complete_rewards(&parts).unwrap();
+    config.complete_rewards(&described()).unwrap();
     assert_eq!(config.reward.iter().map(|(_, w)| *w).collect::<Vec<_>>(), [0.1, 1.0]);
     config.reward.insert("wim".into(), 1.0);
-    let message = config.complete_rewards(&parts).unwrap_err().to_string();
+    let message = config.complete_rewards(&described()).unwrap_err().to_string();
     assert!(message.contains("`wim`; did you mean `win`?"), "{message}");
 }
 

@@ -2,15 +2,15 @@
 
 use art_learner::conversation::{Message, TokenRow};
 
+use super::{Event, Events};
 use crate::policy::{Ask, Policy, PolicyError};
-use crate::progress::{Event, Events};
 
 /// A policy under the display's eyes.
-pub(super) struct Watched<'a> {
+pub struct Watched<'a> {
     /// Who really answers.
-    pub(super) policy: &'a mut dyn Policy,
+    pub policy: &'a mut dyn Policy,
     /// Who hears of finished episodes.
-    pub(super) events: &'a Events,
+    pub events: &'a Events,
 }
 
 impl Policy for Watched<'_> {
