@@ -1,7 +1,8 @@
-//! The contract as Rust types, generated from `wit/`, and the way to and from the domain's plain data.
+//! The contract as Rust types, generated from `wit/`, and the way to and from the domain's plain
+//! data.
 //!
-//! One world holds all interfaces, so that their types are generated once; each component is asked only for the
-//! interfaces that it exports. Knows nothing of limits.
+//! One world holds all interfaces, so that their types are generated once; each component is asked
+//! only for the interfaces that it exports. Knows nothing of limits.
 
 use art_learner::conversation as domain;
 

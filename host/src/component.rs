@@ -1,7 +1,7 @@
 //! A component: compiled WASM that keeps the contract, known by the digest of its bytes.
 //!
-//! `compiled` takes bytes to machine code by way of `contract` and `cache`; what remains here is to ask the
-//! environment what it is, once, in a sandbox of its own. Knows nothing of episodes.
+//! `compiled` takes bytes to machine code by way of `contract` and `cache`; what remains here is to
+//! ask the environment what it is, once, in a sandbox of its own. Knows nothing of episodes.
 
 mod cache;
 pub(crate) mod compiled;
@@ -108,8 +108,8 @@ pub enum Problem {
 impl Component {
     /// Checks, compiles and describes an environment.
     ///
-    /// The machine code is kept in the user's cache directory (`ART_HOST_CACHE` moves it), so the same bytes are
-    /// compiled once. `name` is only for messages.
+    /// The machine code is kept in the user's cache directory (`ART_HOST_CACHE` moves it), so the
+    /// same bytes are compiled once. `name` is only for messages.
     ///
     /// # Errors
     /// What is wrong with it, where, and what to do.
@@ -155,7 +155,8 @@ impl Component {
     }
 }
 
-/// Runs on a thread of its own: WASI's blocking calls panic on a thread that runs async tasks, which a caller's may be.
+/// Runs on a thread of its own: WASI's blocking calls panic on a thread that runs async tasks,
+/// which a caller's may be.
 pub(crate) fn apart<A: Send>(work: impl FnOnce() -> A + Send) -> A {
     thread::scope(|scope| match scope.spawn(work).join() {
         Ok(answer) => answer,

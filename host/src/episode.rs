@@ -1,7 +1,8 @@
-//! One play of one task: turns come in, are checked, are answered, until it ends, and what is left is a trajectory.
+//! One play of one task: turns come in, are checked, are answered, until it ends, and what is left
+//! is a trajectory.
 //!
-//! An episode is asked to advance on any thread and is answered on one, so it holds all of its own state. It knows
-//! nothing of other episodes, nor of who answers.
+//! An episode is asked to advance on any thread and is answered on one, so it holds all of its own
+//! state. It knows nothing of other episodes, nor of who answers.
 
 mod check;
 

@@ -1,8 +1,8 @@
 //! What went wrong in an episode and whose it is, as a type.
 //!
-//! A fault of the guest is told from one of the host by the type of wasmtime's error, never by its text. Every
-//! message says what happened, in which call of which component, and names the limit to raise where there is one.
-//! Knows nothing of what becomes of the episode.
+//! A fault of the guest is told from one of the host by the type of wasmtime's error, never by its
+//! text. Every message says what happened, in which call of which component, and names the limit to
+//! raise where there is one. Knows nothing of what becomes of the episode.
 
 use art_learner::conversation::{Blame, FaultRecord};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};

@@ -23,10 +23,13 @@ pub mod policy;
 pub mod reward;
 pub mod rollout;
 
+pub mod bench;
 pub mod check;
 pub mod evaluation;
 pub mod progress;
 pub mod stop;
+
+pub mod examples;
 
 mod bindings;
 mod wasi;

@@ -1,7 +1,8 @@
 //! Whatever answers prompts: the trained model, an expert, a script, chance, a person.
 //!
-//! A policy is asked for all prompts that wait at one moment in one call, so that a model can answer them as a batch.
-//! What it answers for an episode may depend on that episode alone, never on which others are asked beside it.
+//! A policy is asked for all prompts that wait at one moment in one call, so that a model can
+//! answer them as a batch. What it answers for an episode may depend on that episode alone, never
+//! on which others are asked beside it.
 
 mod players;
 
@@ -27,7 +28,8 @@ pub struct Ask<'a> {
 /// Why a policy has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// The conversation no longer fits the policy's context, or its budget is used up: the episode is cut off.
+    /// The conversation no longer fits the policy's context, or its budget is used up: the episode
+    /// is cut off.
     #[error("the conversation has reached the most tokens that the policy can hold")]
     TokenLimit,
     /// Anything else: the episode fails.
@@ -53,8 +55,9 @@ pub trait Policy {
     /// Answers every prompt that waits at this moment, in order.
     fn answer(&mut self, asks: &[Ask<'_>]) -> Vec<Result<Message, PolicyError>>;
 
-    /// The episode is over: gives the tokens behind its answers, one or more rows for an agent, and drops everything
-    /// that was kept for it. Called once for every episode, whether it was ever asked or not.
+    /// The episode is over: gives the tokens behind its answers, one or more rows for an agent, and
+    /// drops everything that was kept for it. Called once for every episode, whether it was ever
+    /// asked or not.
     fn finish(&mut self, _episode: u64) -> Vec<TokenRow> {
         vec![]
     }

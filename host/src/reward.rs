@@ -46,7 +46,8 @@ pub struct RewardFunction {
 }
 
 impl RewardFunction {
-    /// Checks, compiles and describes a reward function, as [`crate::component::Component::load`] does for environments.
+    /// Checks, compiles and describes a reward function, as [`crate::component::Component::load`]
+    /// does for environments.
     ///
     /// # Errors
     /// What is wrong with it, where, and what to do.
@@ -83,7 +84,8 @@ impl RewardFunction {
     /// The rewards of each trajectory of a group, in order. A fresh instance scores each group.
     ///
     /// # Errors
-    /// A guest fault if it traps, breaks a limit, answers with an error or with rewards that break the contract.
+    /// A guest fault if it traps, breaks a limit, answers with an error or with rewards that break
+    /// the contract.
     pub fn score(&self, group: &[Trajectory]) -> Result<Vec<Vec<Reward>>, Fault> {
         let seed = group.first().map_or(0, |trajectory| trajectory.task.seed);
         let mut guest = Guest::new(&self.compiled, &self.limits, seed)?;

@@ -1,8 +1,9 @@
 //! Many episodes side by side against one policy.
 //!
-//! In rounds: every living sandbox that has its answers takes its turn, on as many threads as wanted; then all prompts
-//! that wait are answered in one call; then episodes that ended make room for the next. What is played depends on
-//! the specs and the policy alone, never on threads or concurrency. Knows nothing of learning.
+//! In rounds: every living sandbox that has its answers takes its turn, on as many threads as
+//! wanted; then all prompts that wait are answered in one call; then episodes that ended make room
+//! for the next. What is played depends on the specs and the policy alone, never on threads or
+//! concurrency. Knows nothing of learning.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,9 +41,9 @@ pub enum RolloutError {
 
 /// Plays episodes and returns their trajectories in the order of the specs.
 ///
-/// At most `concurrency` episodes live at once; `threads` step their sandboxes, 0 for one per core. When `stop` is set,
-/// the rollout ends after the round under way and returns only the episodes that had ended by then. An episode that
-/// fails ends alone: its fault is in its trajectory.
+/// At most `concurrency` episodes live at once; `threads` step their sandboxes, 0 for one per core.
+/// When `stop` is set, the rollout ends after the round under way and returns only the episodes
+/// that had ended by then. An episode that fails ends alone: its fault is in its trajectory.
 ///
 /// # Errors
 /// If there are no threads, or the policy breaks its own contract.

@@ -1,8 +1,9 @@
-//! One instance of a component in a store of its own, under limits: the place where one episode is played.
+//! One instance of a component in a store of its own, under limits: the place where one episode is
+//! played.
 //!
-//! A sandbox plays one episode and is dropped. After a fault its store is never entered again. What happens in it is
-//! fixed by the component, the seed, the limits and the calls; it knows nothing of policies, rewards or other
-//! sandboxes.
+//! A sandbox plays one episode and is dropped. After a fault its store is never entered again. What
+//! happens in it is fixed by the component, the seed, the limits and the calls; it knows nothing of
+//! policies, rewards or other sandboxes.
 
 pub(crate) mod log;
 pub(crate) mod state;
@@ -46,11 +47,12 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes an instance. `seed` is where the randomness comes from that the guest takes from its system.
+    /// Makes an instance. `seed` is where the randomness comes from that the guest takes from its
+    /// system.
     ///
     /// # Errors
-    /// A guest fault if the instance breaks a limit or traps while it is made, a host fault if the machine or the
-    /// pool has no room for it.
+    /// A guest fault if the instance breaks a limit or traps while it is made, a host fault if the
+    /// machine or the pool has no room for it.
     pub fn new(component: &Component, limits: &Limits, seed: u64) -> Result<Sandbox, Fault> {
         Sandbox::of_compiled(component.compiled(), limits, seed)
     }
@@ -84,8 +86,8 @@ impl Sandbox {
     /// Begins the episode.
     ///
     /// # Errors
-    /// A guest fault if the guest traps, breaks a limit or answers with an error; a host fault if the machine fails.
-    /// The sandbox is of no use afterwards.
+    /// A guest fault if the guest traps, breaks a limit or answers with an error; a host fault if
+    /// the machine fails. The sandbox is of no use afterwards.
     pub fn start(&mut self, task: &Task) -> Result<Turn, Fault> {
         let (environment, task) = (&self.environment, task.into());
         let (answer, fuel) =
@@ -105,7 +107,8 @@ impl Sandbox {
         self.guest.turn("step", answer, fuel)
     }
 
-    /// What a good player would answer now in the place of a prompted agent; none if it cannot say, or there is none.
+    /// What a good player would answer now in the place of a prompted agent; none if it cannot say,
+    /// or there is none.
     ///
     /// # Errors
     /// As for [`Sandbox::start`].

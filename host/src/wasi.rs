@@ -1,8 +1,9 @@
 //! WASI 0.2 for guests whose language brings it along: an empty world in which nothing is real.
 //!
-//! No files, no network, no environment, no arguments. Clocks are virtual: they stand still between readings, and a
-//! sleep jumps. Randomness comes from the task's seed. What is written to stdout and stderr goes to the guest's log.
-//! Interfaces that are not provided at all (`wasi:http`) trap when they are called.
+//! No files, no network, no environment, no arguments. Clocks are virtual: they stand still between
+//! readings, and a sleep jumps. Randomness comes from the task's seed. What is written to stdout
+//! and stderr goes to the guest's log. Interfaces that are not provided at all (`wasi:http`) trap
+//! when they are called.
 
 use art_learner::random::Key;
 use bytes::Bytes;
@@ -22,7 +23,8 @@ use crate::sandbox::state::GuestState;
 /// The date at which every episode begins: 2026-01-01T00:00:00Z.
 const BEGIN_SECONDS: u64 = 1_767_225_600;
 
-/// How far a clock moves at each reading. A guest that waits for a second by reading gives up after a thousand.
+/// How far a clock moves at each reading. A guest that waits for a second by reading gives up after
+/// a thousand.
 const NANOSECONDS_PER_READING: u64 = 1_000_000;
 
 /// What a stream takes at once; wasmtime allocates as much where a guest asks for zeroes.

@@ -2,4 +2,6 @@
 //!
 //! Tests of the program itself are in `program.rs`.
 
+mod rollout;
+mod sandbox;
 mod tidy;

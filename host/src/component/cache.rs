@@ -1,7 +1,8 @@
 //! Compiled code on disk, so that a component is compiled once on a machine and not once per run.
 //!
-//! A file is written whole or not at all, into a directory that only this user can enter, behind a digest over its
-//! key and content. Whatever does not match is compiled again; a cache that cannot be written only costs time.
+//! A file is written whole or not at all, into a directory that only this user can enter, behind a
+//! digest over its key and content. Whatever does not match is compiled again; a cache that cannot
+//! be written only costs time.
 
 use std::fs;
 use std::io::{self, Write};
@@ -30,7 +31,8 @@ impl Vouched {
     }
 }
 
-/// Where compiled code is kept: `ART_HOST_CACHE`, or this system's place for caches. None if there is no such place.
+/// Where compiled code is kept: `ART_HOST_CACHE`, or this system's place for caches. None if there
+/// is no such place.
 pub(super) fn folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(folder) = variable(VARIABLE) {

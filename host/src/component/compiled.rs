@@ -1,7 +1,7 @@
 //! A component as machine code, linked to what the host offers and ready to be instantiated.
 //!
-//! Bytes are looked at in this order, so that the most helpful complaint comes first: size, kind of file, validity,
-//! contract, compilation. Knows nothing of descriptions.
+//! Bytes are looked at in this order, so that the most helpful complaint comes first: size, kind of
+//! file, validity, contract, compilation. Knows nothing of descriptions.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -55,7 +55,8 @@ impl Compiled {
         }
         let instance_pre = linker.instantiate_pre(code)?;
         code.initialize_copy_on_write_image()?;
-        // The contract has been checked, so an interface that is not found is one that the world does not have.
+        // The contract has been checked, so an interface that is not found is one that the world
+        // does not have.
         Ok(Compiled {
             name: name.into(),
             digest,

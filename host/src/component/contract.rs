@@ -1,8 +1,9 @@
-//! Whether a component keeps the contract of `wit/`: which world it targets, and what is missing or mistyped if none.
+//! Whether a component keeps the contract of `wit/`: which world it targets, and what is missing or
+//! mistyped if none.
 //!
-//! Compares interface types structurally, so that the message can name the function and the field that differ.
-//! Imports of `wasi:` pass, because the host answers them or traps; every other import must be of the contract. Runs
-//! no code.
+//! Compares interface types structurally, so that the message can name the function and the field
+//! that differ. Imports of `wasi:` pass, because the host answers them or traps; every other import
+//! must be of the contract. Runs no code.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -159,7 +160,8 @@ fn compare(
     }
 }
 
-/// Whether two versions of the contract are meant to fit: the same major, or the same minor while that is 0.
+/// Whether two versions of the contract are meant to fit: the same major, or the same minor while
+/// that is 0.
 fn is_same_track(theirs: &PackageName) -> bool {
     match (&CONTRACT.package.version, &theirs.version) {
         (Some(ours), Some(theirs)) if !theirs.pre.is_empty() => ours == theirs,

@@ -1,8 +1,9 @@
-//! The process's one wasmtime engine: which WASM is allowed, how it is metered, how instances are pooled.
+//! The process's one wasmtime engine: which WASM is allowed, how it is metered, how instances are
+//! pooled.
 //!
-//! One engine, because stores of two must never meet, and one, because the pool reserves address space. What is
-//! switched off here is what no supported language needs and what brought past advisories (threads, memory64,
-//! garbage collection). Knows nothing of the contract.
+//! One engine, because stores of two must never meet, and one, because the pool reserves address
+//! space. What is switched off here is what no supported language needs and what brought past
+//! advisories (threads, memory64, garbage collection). Knows nothing of the contract.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
@@ -15,13 +16,15 @@ use super::ticker;
 /// The stack of a guest. Below what a rayon or main thread has, with room for a host call on top.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Instances alive at once. About 6 memory maps each, so that they stay below Linux's usual 65 530 in all.
+/// Instances alive at once. About 6 memory maps each, so that they stay below Linux's usual 65 530
+/// in all.
 pub(crate) const INSTANCES_MAX: u32 = 4_000;
 
 /// Core instances of them; a Python component has 14.
 const CORE_INSTANCES_MAX: u32 = 64_000;
 
-/// Linear memories of them; a QuickJS component has 3. Each reserves 4 GiB of addresses, 32 TiB of the 128 there are.
+/// Linear memories of them; a QuickJS component has 3. Each reserves 4 GiB of addresses, 32 TiB of
+/// the 128 there are.
 pub(crate) const MEMORIES_MAX: u32 = 8_000;
 
 /// Tables of them; a Python component has 2.
@@ -30,8 +33,9 @@ pub(crate) const TABLES_MAX: u32 = 16_000;
 /// Elements of each table; a Python component has 5 700, a C# one over 10 000.
 const TABLE_ELEMENTS_MAX: usize = 100_000;
 
-/// Bytes of a memory, and of a table, that are reset in place rather than given back to the kernel. Only of use where
-/// the kernel tells which pages are dirty (`PAGEMAP_SCAN`, Linux 6.7); without that, resetting costs more than it saves.
+/// Bytes of a memory, and of a table, that are reset in place rather than given back to the kernel.
+/// Only of use where the kernel tells which pages are dirty (`PAGEMAP_SCAN`, Linux 6.7); without
+/// that, resetting costs more than it saves.
 const KEEP_RESIDENT_BYTES: usize = 512 << 10;
 
 /// The process's engine, made when it is first asked for.
@@ -45,7 +49,8 @@ pub(super) fn engine() -> Result<&'static Engine, String> {
 
 /// Every WASM feature that a component may use.
 pub(super) fn features() -> WasmFeatures {
-    // Multi-memory stays on: wasmtime needs it for the adapters that it generates itself, and panics without.
+    // Multi-memory stays on: wasmtime needs it for the adapters that it generates itself, and
+    // panics without.
     let floor = WasmFeatures::WASM2.difference(WasmFeatures::GC_TYPES);
     floor
         | WasmFeatures::COMPONENT_MODEL
@@ -62,7 +67,8 @@ pub(super) fn compatibility(engine: &Engine) -> u64 {
 }
 
 fn make() -> Result<Engine, String> {
-    // A reservation of 32 TiB fails under `ulimit -v` and on small address spaces; then instances are made one by one.
+    // A reservation of 32 TiB fails under `ulimit -v` and on small address spaces; then instances
+    // are made one by one.
     let engine = Engine::new(&config(Some(pool()))).or_else(|error| {
         tracing::info!("instances are not pooled: {error:#}");
         Engine::new(&config(None))
@@ -111,7 +117,8 @@ mod tests {
 
     #[test]
     fn pooled_and_unpooled_code_is_the_same() {
-        // A cache filled by one must serve the other, and trajectories may not depend on `ulimit -v`.
+        // A cache filled by one must serve the other, and trajectories may not depend on `ulimit
+        // -v`.
         let pooled = Engine::new(&config(Some(pool()))).unwrap();
         let unpooled = Engine::new(&config(None)).unwrap();
         assert_eq!(compatibility(&pooled), compatibility(&unpooled));

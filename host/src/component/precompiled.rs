@@ -1,7 +1,9 @@
-//! The one unsafe step of the host: turning bytes from this host's own cache into machine code that will run.
+//! The one unsafe step of the host: turning bytes from this host's own cache into machine code that
+//! will run.
 //!
-//! Wasmtime hardly checks such bytes, so whoever can write them can run anything. `cache` therefore keeps them in a
-//! directory that only this user can write, next to a digest that is compared first.
+//! Wasmtime hardly checks such bytes, so whoever can write them can run anything. `cache` therefore
+//! keeps them in a directory that only this user can write, next to a digest that is compared
+//! first.
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -14,8 +16,9 @@ use super::cache::Vouched;
 /// If the code is of another version of wasmtime or for another machine.
 pub(super) fn deserialize(engine: &Engine, code: &Vouched) -> wasmtime::Result<Component> {
     #[allow(unsafe_code, reason = "wasmtime offers no safe way to load precompiled code")]
-    // SAFETY: `Vouched` is made only by `cache::read`, from a file of this host's own directory, which others cannot
-    // write, and only when its digest shows that it is whole and was written under this very key.
+    // SAFETY: `Vouched` is made only by `cache::read`, from a file of this host's own directory,
+    // which others cannot write, and only when its digest shows that it is whole and was written
+    // under this very key.
     unsafe {
         Component::deserialize(engine, code.bytes())
     }

@@ -1,7 +1,7 @@
 //! Whether two WIT functions have the same type, and where they first differ if not.
 //!
-//! Types are compared by structure; names of records do not matter, names of fields and cases do, as in the component
-//! model. Knows nothing of the contract.
+//! Types are compared by structure; names of records do not matter, names of fields and cases do,
+//! as in the component model. Knows nothing of the contract.
 
 use wit_parser::{Function, Resolve, Type, TypeDefKind};
 
@@ -68,7 +68,8 @@ fn same(ours: Typed<'_>, theirs: Typed<'_>, place: &str) -> Result<(), String> {
             let errors = (our_result.err.as_ref(), their_result.err.as_ref());
             same_optional(ours.0, theirs.0, errors, &format!("{place}, its error"))
         }
-        // The contract has no other kinds of types; one that is added fails the test that compares it with itself.
+        // The contract has no other kinds of types; one that is added fails the test that compares
+        // it with itself.
         _ => differs(),
     }
 }

@@ -1,7 +1,7 @@
 //! The wall clock behind the backstop: one thread that moves wasmtime's epoch on.
 //!
-//! Compiled code looks at the epoch at loop heads and calls, so a deadline is met within a tick. Knows nothing of
-//! what happens when one is missed.
+//! Compiled code looks at the epoch at loop heads and calls, so a deadline is met within a tick.
+//! Knows nothing of what happens when one is missed.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Policies that learn nothing: chance, the environment's expert, a script, a person at the keyboard.
+//! Policies that learn nothing: chance, the environment's expert, a script, a person at the
+//! keyboard.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};

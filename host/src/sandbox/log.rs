@@ -1,4 +1,5 @@
-//! What a guest says besides its answers: log lines, stdout and stderr, bounded, first and last part kept.
+//! What a guest says besides its answers: log lines, stdout and stderr, bounded, first and last
+//! part kept.
 //!
 //! One log per sandbox, shared with the streams that WASI gives out. Knows nothing of who reads it.
 

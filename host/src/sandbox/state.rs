@@ -1,7 +1,7 @@
 //! What the host keeps for one guest, and what it answers when the guest calls out.
 //!
-//! The resource limiter refuses growth by a typed error, so that a fault names the limit instead of the guest's own
-//! reaction to being refused. Knows nothing of turns.
+//! The resource limiter refuses growth by a typed error, so that a fault names the limit instead of
+//! the guest's own reaction to being refused. Knows nothing of turns.
 
 use wasmtime::ResourceLimiter;
 use wasmtime::component::{HasSelf, Linker};
