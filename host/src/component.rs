@@ -95,7 +95,7 @@ pub enum Problem {
     #[error("it is an environment; a reward function is needed here")]
     NotReward,
     /// It failed while it was asked what it is.
-    #[error("it cannot say what it is: {0}")]
+    #[error("it cannot say what it is: {}", .0.with_log())]
     Describe(Fault),
     /// What it says of itself breaks the contract.
     #[error("its description breaks the contract: {0}")]

@@ -190,6 +190,12 @@ impl Fault {
         Fault { cause: cause.into(), place: place.into(), log: vec![] }
     }
 
+    /// The message, and below it what the guest had logged.
+    pub fn with_log(&self) -> String {
+        let lines = self.log.iter().map(|line| format!("\n  {line}"));
+        format!("{self}{}", lines.collect::<String>())
+    }
+
     /// Whose mistake it is.
     pub fn whose(&self) -> Blame {
         match &self.cause {

@@ -4,6 +4,7 @@
 //! file, validity, contract, compilation. Knows nothing of descriptions.
 
 use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -41,7 +42,8 @@ impl Compiled {
         let engine = engine::engine().map_err(|text| complain(Problem::Host(text)))?;
         look_at(bytes, limits).map_err(complain)?;
         let digest = hex(&Sha256::digest(bytes));
-        let code = code(engine, &digest, bytes).map_err(complain)?;
+        let folder = cache::folder();
+        let code = code(engine, folder.as_deref(), &digest, bytes).map_err(complain)?;
         Compiled::link(name, digest, &code)
             .map_err(|error| complain(Problem::Link(format!("{error:#}"))))
     }
@@ -133,21 +135,29 @@ fn look_at(bytes: &[u8], limits: &Limits) -> Result<(), Problem> {
 }
 
 /// The machine code of a component, from the cache where it is there.
-fn code(engine: &Engine, digest: &str, bytes: &[u8]) -> Result<Code, Problem> {
+fn code(
+    engine: &Engine,
+    folder: Option<&Path>,
+    digest: &str,
+    bytes: &[u8],
+) -> Result<Code, Problem> {
     let contract = hex(&Sha256::digest(contract::WIT)[..4]);
     let key = format!("{digest}-{:016x}-{contract}", engine::compatibility(engine));
-    let folder = cache::folder();
-    let kept = folder.as_deref().and_then(|folder| cache::read(folder, &key));
+    let kept = folder.and_then(|folder| cache::read(folder, &key));
     if let Some(code) = kept.and_then(|kept| precompiled::deserialize(engine, &kept).ok()) {
         return Ok(code);
     }
-    validate(bytes)?;
-    let code = compile(engine, bytes)?;
+    // A component that makes a parser or the compiler panic must not end a process that plays others.
+    let made = panic::catch_unwind(AssertUnwindSafe(|| {
+        validate(bytes)?;
+        Code::from_binary(engine, bytes).map_err(|error| Problem::Compile(format!("{error:#}")))
+    }));
+    let code = made.unwrap_or_else(|_| Err(Problem::Compile("the compiler panicked".into())))?;
     if let Some(folder) = folder {
         let written = code
             .serialize()
             .map_err(std::io::Error::other)
-            .and_then(|serialized| cache::write(&folder, &key, &serialized));
+            .and_then(|serialized| cache::write(folder, &key, &serialized));
         if let Err(error) = written {
             tracing::warn!("compiled code is not kept in {}: {error}", folder.display());
         }
@@ -162,17 +172,49 @@ fn validate(bytes: &[u8]) -> Result<Kind, Problem> {
     contract::kind_of(bytes).map_err(Problem::Contract)
 }
 
-fn compile(engine: &Engine, bytes: &[u8]) -> Result<Code, Problem> {
-    // A component that makes the compiler panic must not end a process that plays others.
-    let compiled = panic::catch_unwind(AssertUnwindSafe(|| Code::from_binary(engine, bytes)));
-    match compiled {
-        Ok(Ok(code)) => Ok(code),
-        Ok(Err(error)) => Err(Problem::Compile(format!("{error:#}"))),
-        Err(_) => Err(Problem::Compile("the compiler panicked".into())),
-    }
-}
-
 /// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Problem, engine};
+    use super::{code, look_at};
+    use crate::examples;
+    use crate::limits::Limits;
+
+    #[test]
+    fn machine_code_is_never_taken_from_a_user() {
+        let engine = engine::engine().unwrap();
+        let code = engine.precompile_component(b"\0asm\x0d\0\x01\0").unwrap();
+        assert!(matches!(look_at(&code, &Limits::default()), Err(Problem::Precompiled)));
+    }
+
+    #[test]
+    fn a_cut_off_cache_file_is_compiled_again() {
+        let engine = engine::engine().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = examples::find("echo").unwrap();
+        let load = || code(engine, Some(folder.path()), "digest", bytes).unwrap();
+        let file = || {
+            let mut files = std::fs::read_dir(folder.path()).unwrap();
+            let file = files.next().unwrap().unwrap().path();
+            assert!(files.next().is_none());
+            file
+        };
+        load();
+        let whole = std::fs::read(file()).unwrap();
+        std::fs::write(file(), &whole[..whole.len() / 2]).unwrap();
+        load();
+        assert_eq!(std::fs::read(file()).unwrap().len(), whole.len());
+        load();
+    }
+
+    #[test]
+    fn without_a_cache_components_are_compiled_all_the_same() {
+        let engine = engine::engine().unwrap();
+        let bytes = examples::find("echo").unwrap();
+        assert!(code(engine, None, "digest", bytes).is_ok());
+    }
 }
