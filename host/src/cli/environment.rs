@@ -27,6 +27,9 @@ impl UnknownEnvironment {
     }
 
     fn of(typed: &str) -> UnknownEnvironment {
+        if let Some(message) = examples::how_to_build(typed) {
+            return UnknownEnvironment { message };
+        }
         let names = names();
         let suggestion = match nearest(typed, names.iter().copied()) {
             Some(name) if !looks_like_path(typed) => format!("; did you mean `{name}`?"),

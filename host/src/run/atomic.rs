@@ -2,7 +2,7 @@
 //! it.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::Path;
 
 use anyhow::Context;

@@ -168,18 +168,13 @@ impl Summary {
 
 /// Evaluations side by side, a row for each number that any of them has.
 pub fn table(columns: &[(&str, Option<&Evaluation>)]) -> String {
-    let mut text = format!("{:<22}", "");
-    for (name, _) in columns {
-        let _ = write!(text, "{name:<24}");
-    }
-    text.push('\n');
+    let names_line: String = columns.iter().map(|(name, _)| format!("{name:<24}")).collect();
+    let mut text = format!("{:<22}{}\n", "", names_line.trim_end());
     let mut row = |label: &str, cell: &dyn Fn(&Evaluation) -> Option<String>| {
         let cells = columns.iter().map(|(_, evaluation)| evaluation.and_then(cell));
-        let cells: Vec<String> = cells.map(|cell| cell.unwrap_or("–".into())).collect();
-        let _ = write!(text, "{label:<22}");
-        cells.iter().for_each(|cell| drop(write!(text, "{cell:<24}")));
-        text.truncate(text.trim_end().len());
-        text.push('\n');
+        let cells = cells.map(|cell| cell.unwrap_or("–".into()));
+        let line: String = cells.map(|cell| format!("{cell:<24}")).collect();
+        let _ = writeln!(text, "{label:<22}{}", line.trim_end());
     };
     row("episodes", &|e| Some(e.episodes.to_string()));
     row("success", &|e| {
@@ -243,7 +238,7 @@ mod tests {
             ..Evaluation::default()
         };
         let text = table(&[("before", Some(&before)), ("after", None)]);
-        let expected = "\
+        let expected = "
                       before                  after
 episodes              4                       –
 success               0.500  (0.150 – 0.850)  –
@@ -254,7 +249,6 @@ turns                 4.5                     –
 failed-guest-trap     25.0 %                  –
 terminated            75.0 %                  –
 ";
-        let trimmed: Vec<&str> = text.lines().map(str::trim_end).collect();
-        assert_eq!(trimmed.join("\n") + "\n", expected);
+        assert_eq!(format!("\n{text}"), expected);
     }
 }
