@@ -137,7 +137,7 @@ impl Screen {
         let now = Instant::now();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{prefix} [{bar:24}] {pos}/{len} {wide_msg}");
+            let style = ProgressStyle::with_template("{prefix} [{bar:24}] {pos}/{len} {msg}");
             bar.set_style(style.expect("the template is valid").progress_chars("=> "));
             bar
         });
@@ -163,12 +163,12 @@ impl Screen {
             Event::Played => {
                 self.done += 1;
                 let rate = self.done as f64 / self.since.elapsed().as_secs_f64().max(1e-3);
-                self.redraw(&format!("episodes, {rate:.0}/s"), false);
+                self.redraw(&format!("episodes, {rate:.0}/s"), "", false);
             }
             Event::Updated(pulse) => {
                 self.done = pulse.update;
-                let line = self.describe(&pulse);
-                self.redraw(&line, pulse.update == 1);
+                let left = format!("updates, {} left", clock(self.seconds_left()));
+                self.redraw(&left, &describe(&pulse), pulse.update == 1);
             }
         }
     }
@@ -191,34 +191,23 @@ impl Screen {
         self.stage = stage;
     }
 
-    /// Where nothing can be redrawn, a line is written if it is time for one, the stage is done, or
-    /// it `must`.
-    fn redraw(&mut self, message: &str, must: bool) {
+    /// Shows where the stage stands. Where nothing can be redrawn, a line is written only if it is
+    /// time for one, the stage is done, or it `must`.
+    fn redraw(&mut self, state: &str, details: &str, must: bool) {
         if let Some(bar) = &self.bar {
             bar.set_position(self.done);
-            bar.set_message(message.to_owned());
+            bar.set_message(format!("{state}\n  {details}").trim_end().to_owned());
         } else if must || self.written.elapsed() >= PLAIN_EVERY || self.done == self.total {
             self.written = Instant::now();
-            eprintln!("{} {}/{} {message}", self.stage, self.done, self.total);
+            let line = format!("{} {}/{} {state}  {details}", self.stage, self.done, self.total);
+            eprintln!("{}", line.trim_end());
         }
     }
 
-    fn describe(&self, pulse: &Pulse) -> String {
-        let per_update = self.since.elapsed().as_secs_f64() / pulse.update.max(1) as f64;
-        let left = per_update * self.total.saturating_sub(pulse.update) as f64 + self.play_seconds;
-        let success = pulse.success.map_or(String::new(), |share| format!("success {share:.2}, "));
-        let dropped = match pulse.dropped {
-            0 => String::new(),
-            count => format!(", dropped {count}"),
-        };
-        format!(
-            "reward {:.3}, {success}entropy {:.3}, KL {:.4}, {:.0} tokens/s{dropped}, {} left",
-            pulse.reward,
-            pulse.entropy,
-            pulse.kl,
-            pulse.tokens_per_s,
-            clock(left)
-        )
+    /// For the rest of the updates and the measurement after them.
+    fn seconds_left(&self) -> f64 {
+        let per_update = self.since.elapsed().as_secs_f64() / self.done.max(1) as f64;
+        per_update * self.total.saturating_sub(self.done) as f64 + self.play_seconds
     }
 
     fn line(&self, line: &str) {
@@ -233,6 +222,19 @@ impl Screen {
             bar.finish_and_clear();
         }
     }
+}
+
+/// An update in a line that fits a terminal of 80 columns.
+fn describe(pulse: &Pulse) -> String {
+    let success = pulse.success.map_or(String::new(), |share| format!("success {share:.2}, "));
+    let dropped = match pulse.dropped {
+        0 => String::new(),
+        count => format!(", dropped {count}"),
+    };
+    format!(
+        "reward {:.3}, {success}entropy {:.3}, KL {:.4}, {:.0} tokens/s{dropped}",
+        pulse.reward, pulse.entropy, pulse.kl, pulse.tokens_per_s,
+    )
 }
 
 /// Seconds as `1:05`.
