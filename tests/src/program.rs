@@ -3,6 +3,8 @@
 //! A test target of the package `art-host`, because Cargo tells a program's path to its own package
 //! only.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod bad_input;
 mod cli;
 

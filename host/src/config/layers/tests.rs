@@ -98,7 +98,7 @@ fn reward_parts_are_completed_and_checked() {
     let mut config = Config::default();
     config.reward.insert("legal".into(), 0.1);
     config.complete_rewards(&described()).unwrap();
-    assert_eq!(config.reward.iter().map(|(_, w)| *w).collect::<Vec<_>>(), [0.1, 1.0]);
+    assert_eq!(config.reward.values().copied().collect::<Vec<_>>(), [0.1, 1.0]);
     config.reward.insert("wim".into(), 1.0);
     let message = config.complete_rewards(&described()).unwrap_err().to_string();
     assert!(message.contains("`wim`; did you mean `win`?"), "{message}");
