@@ -1,7 +1,7 @@
 //! The domain as plain data: what is said, what is earned, what was sampled, what is learnt from.
 //!
-//! Mirrors the records of `wit/art-env.wit` and adds the tokens behind the text. Everything here is serde data that
-//! a trajectory file holds line by line. Knows nothing of sandboxes, tensors or files.
+//! Mirrors the records of `wit/art-env.wit` and adds the tokens behind the text. All of it is serde
+//! data that trajectory files hold line by line. Knows nothing of sandboxes, tensors or files.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,13 @@ pub struct Message {
 impl Message {
     /// A message with content alone.
     pub fn new(role: Role, content: impl Into<String>) -> Message {
-        Message { role, content: content.into(), tool_calls: vec![], tool_call_id: None, name: None }
+        Message {
+            role,
+            content: content.into(),
+            tool_calls: vec![],
+            tool_call_id: None,
+            name: None,
+        }
     }
 
     /// An assistant message with content alone.
@@ -247,7 +253,8 @@ pub enum Finish {
 pub struct Completion {
     /// The sampled ids.
     pub tokens: Vec<u32>,
-    /// Natural-log probabilities under the distribution that was sampled: temperature and constraint applied.
+    /// Natural-log probabilities under the distribution that was sampled: temperature and
+    /// constraint applied.
     pub logprobs: Vec<f32>,
     /// The ids that the constraint left to choose from, ascending; none for the whole vocabulary.
     pub allowed: Vec<Option<Vec<u32>>>,
@@ -274,7 +281,8 @@ pub struct SampledSpan {
 
 /// The tokens of one agent's conversation, as the model saw and wrote them (DESIGN.md invariant 5).
 ///
-/// Every prompt extended the tokens before it; where one did not, the row was closed and the next one began.
+/// Every prompt extended the tokens before it; where one did not, the row was closed and the next
+/// one began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TokenRow {
     /// The agent whose conversation it is.

@@ -16,4 +16,19 @@
 //! Knows nothing of WASM, HTTP, or files outside a model or run directory.
 
 pub mod conversation;
+
+pub mod chat;
+pub mod weights;
+
+pub mod model;
+pub mod sampling;
+
+pub mod grpo;
+pub mod optimizer;
+pub mod sft;
+
+pub mod learner;
+pub mod tiny;
+
+pub mod device;
 pub mod random;

@@ -1,8 +1,8 @@
 //! Counter-based random numbers: a draw is a pure function of a key and a counter.
 //!
-//! Sampling must not depend on which rows share a batch or on how many threads run, so there is no generator
-//! whose state could be advanced by somebody else. The mixing function is SplitMix64's finaliser (Steele,
-//! Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+//! Sampling must not depend on which rows share a batch or on how many threads run, so there is no
+//! generator whose state could be advanced by somebody else. The mixing function is SplitMix64's
+//! finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 
 /// A stream of random numbers, addressed by counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

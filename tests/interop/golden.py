@@ -77,6 +77,8 @@ def model_of(name: str, seed: int) -> transformers.LlamaForCausalLM:
     config = transformers.LlamaConfig(**SHARED, **CONFIGS[name], attn_implementation="eager")
     torch.manual_seed(seed)
     model = transformers.LlamaForCausalLM(config).float().eval()
+    # torch drops the padding id's gradient, also where that id stands as an ordinary token.
+    model.model.embed_tokens.padding_idx = None
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             # Far larger than a trained model's start, so that softmax and norms are far from linear.
