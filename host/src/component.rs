@@ -155,11 +155,15 @@ impl Component {
     }
 }
 
-/// Runs on a thread of its own: WASI's blocking calls panic on a thread that runs async tasks,
-/// which a caller's may be.
+/// The stack of [`apart`]'s thread: the compiler and the parsers recurse over what a stranger wrote.
+const APART_STACK_BYTES: usize = 16 << 20;
+
+/// Runs on a thread of its own: WASI's blocking calls panic on a thread that runs async tasks, which
+/// a caller's may be.
 pub(crate) fn apart<A: Send>(work: impl FnOnce() -> A + Send) -> A {
-    thread::scope(|scope| match scope.spawn(work).join() {
-        Ok(answer) => answer,
-        Err(panic) => std::panic::resume_unwind(panic),
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().stack_size(APART_STACK_BYTES);
+        let thread = builder.spawn_scoped(scope, work).expect("the system gives one more thread");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -154,6 +154,9 @@ fn a_javascript_guest_plays_the_same_twice_and_its_seeds_differ() {
 
 #[test]
 fn twenty_thousand_episodes_leave_nothing_behind() {
+    if !is_alone("sandbox::twenty_thousand_episodes_leave_nothing_behind") {
+        return;
+    }
     let limits = Limits::default();
     let echo = Component::load("echo", examples::find("echo").unwrap(), &limits).unwrap();
     let round = |seed| drop(play(&echo, &limits, &specs(2_000, seed, "{}"), 64, 2));
@@ -162,6 +165,19 @@ fn twenty_thousand_episodes_leave_nothing_behind() {
     (1..=10).for_each(round);
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 16 << 20, "{grown} bytes more after 20000 episodes");
+}
+
+/// Whether this process runs one test alone. If not, such a process is run for the named test, as
+/// the memory of a process is only one test's if no other runs in it.
+fn is_alone(test: &str) -> bool {
+    const VARIABLE: &str = "ART_TESTS_ALONE";
+    if std::env::var_os(VARIABLE).is_some() {
+        return true;
+    }
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = program.args(["--exact", test]).env(VARIABLE, "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    false
 }
 
 /// Bytes of this process in memory; 0 where the system does not tell.
