@@ -20,7 +20,7 @@ pub enum Opponent {
 pub struct Settings {
     /// Config key `opponent`: `"self"`, `"random"` (the default) or `"minimax"`.
     pub opponent: Opponent,
-    /// Config key `play-as`: `"x"` (the default) or `"o"`. In self-play only the view of the metrics.
+    /// Config key `play-as`: `"x"` (the default) or `"o"`. In self-play, whose the metrics are.
     pub play_as: Mark,
 }
 
