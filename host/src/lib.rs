@@ -12,23 +12,28 @@
 //!
 //! Tokens, tensors and updates are `art_learner`'s, which knows nothing of WASM.
 
+pub mod config;
+
 pub mod component;
 pub mod fault;
 pub mod limits;
 pub mod sandbox;
-pub mod tasks;
 
 pub mod episode;
 pub mod policy;
 pub mod reward;
 pub mod rollout;
+pub mod tasks;
 
-pub mod bench;
-pub mod check;
 pub mod evaluation;
+pub mod run;
+pub mod train;
+
 pub mod progress;
 pub mod stop;
 
+pub mod bench;
+pub mod check;
 pub mod examples;
 
 mod bindings;

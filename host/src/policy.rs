@@ -4,6 +4,7 @@
 //! answer them as a batch. What it answers for an episode may depend on that episode alone, never
 //! on which others are asked beside it.
 
+pub mod model;
 mod players;
 
 use art_learner::conversation::{Message, Prompt, TokenRow};

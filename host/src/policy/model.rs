@@ -27,9 +27,10 @@ impl Policy for ModelPolicy {
     }
 
     fn answer(&mut self, asks: &[Ask<'_>]) -> Vec<Result<Message, PolicyError>> {
-        let request =
-            |ask: &Ask<'_>| Request { episode: ask.episode, seed: ask.seed, prompt: ask.prompt };
-        let requests: Vec<Request<'_>> = asks.iter().map(request).collect();
+        let requests: Vec<Request<'_>> = asks
+            .iter()
+            .map(|ask| Request { episode: ask.episode, seed: ask.seed, prompt: ask.prompt })
+            .collect();
         match self.sampler.answer(&requests) {
             Ok(answers) => {
                 answers.into_iter().map(|answer| answer.map_err(policy_error)).collect()
