@@ -9,6 +9,8 @@
 
 pub mod choices;
 mod dates;
+#[cfg(test)]
+mod golden;
 mod python;
 pub mod template;
 pub mod tokenizer;

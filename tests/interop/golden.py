@@ -81,7 +81,8 @@ def model_of(name: str, seed: int) -> transformers.LlamaForCausalLM:
     model.model.embed_tokens.padding_idx = None
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
-            # Far larger than a trained model's start, so that softmax and norms are far from linear.
+            # Far larger than a trained model's start, so that softmax and norms are far from
+            # linear.
             if "norm" in parameter_name:
                 parameter.copy_(1.0 + 0.2 * torch.randn_like(parameter))
             else:

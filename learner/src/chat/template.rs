@@ -212,9 +212,9 @@ pub(crate) mod tests {
     use super::{ChatTemplate, DEFAULT, TOOL_USE, without_generation_blocks};
     use crate::conversation::{Message, Role, Tool, ToolCall};
 
-    /// A template from its source, without special tokens.
-    pub(crate) fn template(source: &str) -> ChatTemplate {
-        ChatTemplate::new(vec![(DEFAULT.into(), source.into())], vec![]).unwrap()
+    /// A template from its source.
+    pub(crate) fn template(source: &str, tokens: &[(&'static str, String)]) -> ChatTemplate {
+        ChatTemplate::new(vec![(DEFAULT.into(), source.into())], tokens.to_vec()).unwrap()
     }
 
     fn hello() -> Vec<Message> {
@@ -231,7 +231,7 @@ pub(crate) mod tests {
         let source = "{% for m in messages %}\n    {% if m.role == 'user' %}\n{{ m.content }}!\n\
                       \x20   {% endif %}\n{% endfor %}\n\
                       {%- if add_generation_prompt %}\n>{% endif %}\n";
-        assert_eq!(template(source).render(&hello(), &[], true).unwrap(), "Hi!\n>");
+        assert_eq!(template(source, &[]).render(&hello(), &[], true).unwrap(), "Hi!\n>");
     }
 
     #[test]
@@ -239,7 +239,7 @@ pub(crate) mod tests {
         let source = "{%- for m in messages[::-1] -%}{%- if m['content'].startswith('Be') -%}\
                       {%- break -%}{%- endif -%}{{ m.content.split('i')[0].rstrip('\\n').upper() }}\
                       {%- endfor -%}{{ messages[1:] | length }}{{ tools is none }}";
-        assert_eq!(template(source).render(&hello(), &[], true).unwrap(), "H1True");
+        assert_eq!(template(source, &[]).render(&hello(), &[], true).unwrap(), "H1True");
     }
 
     #[test]
@@ -261,8 +261,8 @@ pub(crate) mod tests {
                 .to_owned()
                 + r#""parameters": {"type": "object", "properties": {}}}}]|"#
                 + r#"{"b": 1, "a": 2.5}"not json""#;
-        assert_eq!(template(source).render(&messages, &tools, false).unwrap(), expected);
-        let error = template(source).render(&messages, &[tool("{")], false).unwrap_err();
+        assert_eq!(template(source, &[]).render(&messages, &tools, false).unwrap(), expected);
+        let error = template(source, &[]).render(&messages, &[tool("{")], false).unwrap_err();
         assert!(error.to_string().contains("`add`"), "{error}");
     }
 
@@ -277,7 +277,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_refusal_carries_the_templates_words() {
-        let error = template("{{ raise_exception('Roles must alternate') }}")
+        let error = template("{{ raise_exception('Roles must alternate') }}", &[])
             .render(&hello(), &[], true)
             .unwrap_err();
         assert!(format!("{error:#}").contains("Roles must alternate"), "{error:#}");

@@ -251,7 +251,7 @@ mod tests {
         let chat = tiny_chat();
         let thought = said(chat, "so</think>5");
         let turns = ["a", "b"].map(|text| (text.into(), thought.clone(), Some("<|end|>".into())));
-        let (fed, rows) = play(&template(FORGETFUL), &turns);
+        let (fed, rows) = play(&template(FORGETFUL, &[]), &turns);
         let texts: Vec<String> =
             fed.iter().map(|row| chat.tokenizer.decode(row).unwrap()).collect();
         assert_eq!(texts[0], "<|user|>a<|end|><|assistant|>so</think>5<|end|>");
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_failed_prompt_changes_nothing_and_an_unanswered_one_is_cut() {
         let chat = tiny_chat();
-        let refusing = template("{{ raise_exception('no') }}");
+        let refusing = template("{{ raise_exception('no') }}", &[]);
         let mut transcript = Transcript::new();
         let tokenizer = &chat.tokenizer;
         transcript.prompt(&chat.template, tokenizer, &user("a"), &[]).unwrap();
@@ -306,7 +306,7 @@ mod tests {
         /// keeps what was said never opens a second row, whatever bytes were sampled.
         #[test]
         fn trap_13_rows_are_what_was_fed_and_sampled(turns in turns(), forgets in any::<bool>()) {
-            let forgetful = template(FORGETFUL);
+            let forgetful = template(FORGETFUL, &[]);
             let chat = tiny_chat();
             let (fed, rows) = play(if forgets { &forgetful } else { &chat.template }, &turns);
             let kept: Vec<Vec<u32>> = rows.iter().map(|row| row.tokens.clone()).collect();
