@@ -150,20 +150,36 @@ fn float(number: f64) -> String {
     if plain.contains('.') { plain } else { format!("{plain}.0") }
 }
 
-/// Writes a value where a template prints it, as Python's `str` does.
+/// Writes a value where a template prints it.
 pub(super) fn print(
     out: &mut minijinja::Output<'_>,
     _: &State<'_, '_>,
     value: &Value,
 ) -> Result<(), Error> {
-    if value.kind() == ValueKind::Undefined {
-        return Ok(());
-    }
     let written = match value.as_str() {
         Some(text) => out.write_str(text),
-        None => out.write_str(&repr(value)?),
+        None => out.write_str(&string(value)?),
     };
     written.map_err(|_| invalid("the rendered text cannot be written"))
+}
+
+/// The template filter `string`: Python's `str`.
+pub(super) fn string(value: &Value) -> Result<String, Error> {
+    match (value.as_str(), value.kind()) {
+        (Some(text), _) => Ok(text.to_owned()),
+        (None, ValueKind::Undefined) => Ok(String::new()),
+        _ => repr(value),
+    }
+}
+
+/// The template test `is iterable`: unlike in minijinja, `none` is not.
+pub(super) fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
+/// The template test `is sequence`: unlike in minijinja, a text and a mapping are.
+pub(super) fn is_sequence(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Seq | ValueKind::String | ValueKind::Map)
 }
 
 /// A value as Python's `repr` writes it.
@@ -216,11 +232,14 @@ fn invalid(message: &str) -> Error {
 mod tests {
     use minijinja::{Environment, Value};
 
-    use super::{float, print, tojson};
+    use super::{float, is_iterable, is_sequence, print, string, tojson};
 
     fn render(template: &str, json: &str) -> String {
         let mut environment = Environment::new();
         environment.add_filter("tojson", tojson);
+        environment.add_filter("string", |value: &Value| string(value));
+        environment.add_test("iterable", is_iterable);
+        environment.add_test("sequence", is_sequence);
         environment.set_formatter(print);
         let v: Value = serde_json::from_str(json).unwrap();
         environment.render_str(template, minijinja::context! { v }).unwrap()
@@ -275,5 +294,20 @@ mod tests {
             render("{{ v }}|{{ none }}|{{ unknown }}|{{ 1 == 1 }}", "\"s\""),
             "s|None||True"
         );
+        assert_eq!(render("{{ (v | string) ~ (true | string) }}", "1e-7"), "1e-07True");
+    }
+
+    #[test]
+    fn tests_of_kind_are_pythons() {
+        let tests = "{{ v is iterable }} {{ v is sequence }}";
+        let kinds = [
+            ("null", "False False"),
+            ("1", "False False"),
+            ("{}", "True True"),
+            ("[]", "True True"),
+        ];
+        for (json, answers) in kinds.into_iter().chain([("\"s\"", "True True")]) {
+            assert_eq!(render(tests, json), answers, "{json}");
+        }
     }
 }

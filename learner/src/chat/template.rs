@@ -73,11 +73,16 @@ impl ChatTemplate {
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_formatter(python::print);
         environment.add_filter("tojson", python::tojson);
+        environment.add_filter("string", |value: &Value| python::string(value));
+        environment.add_test("iterable", python::is_iterable);
+        environment.add_test("sequence", python::is_sequence);
         environment.add_function("strftime_now", |format: &str| dates::strftime_now(format));
         environment.add_function("raise_exception", |message: &str| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message.to_owned()))
         });
         for (name, source) in sources {
+            // Jinja2 reads every line ending as a newline.
+            let source = source.replace("\r\n", "\n").replace('\r', "\n");
             environment.add_template_owned(name, without_generation_blocks(&source))?;
         }
         Ok(ChatTemplate { environment, special_tokens })
