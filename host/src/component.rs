@@ -7,7 +7,7 @@ mod cache;
 pub(crate) mod compiled;
 mod contract;
 pub(crate) mod description;
-mod engine;
+pub(crate) mod engine;
 mod precompiled;
 mod signature;
 pub(crate) mod ticker;
@@ -155,11 +155,12 @@ impl Component {
     }
 }
 
-/// The stack of [`apart`]'s thread: the compiler and the parsers recurse over what a stranger wrote.
+/// The stack of [`apart`]'s thread: the compiler and the parsers recurse over what a stranger
+/// wrote.
 const APART_STACK_BYTES: usize = 16 << 20;
 
-/// Runs on a thread of its own: WASI's blocking calls panic on a thread that runs async tasks, which
-/// a caller's may be.
+/// Runs on a thread of its own: WASI's blocking calls panic on a thread that runs async tasks,
+/// which a caller's may be.
 pub(crate) fn apart<A: Send>(work: impl FnOnce() -> A + Send) -> A {
     thread::scope(|scope| {
         let builder = thread::Builder::new().stack_size(APART_STACK_BYTES);

@@ -43,6 +43,9 @@ pub enum Cause {
         /// The status that it gave.
         status: i32,
     },
+    /// The guest called a WASI function that the host does not offer.
+    #[error("the guest called `{0}`, which this host does not offer")]
+    Unsupported(String),
     /// The guest answered with the contract's error.
     #[error("the guest answered with an error: {0}")]
     Error(String),
@@ -164,6 +167,9 @@ impl Cause {
         if let Some(I32Exit(status)) = error.downcast_ref::<I32Exit>() {
             return Cause::Exit { status: *status };
         }
+        if let Some(Unsupported(import)) = error.downcast_ref::<Unsupported>() {
+            return Cause::Unsupported(import.clone());
+        }
         match error.downcast_ref::<Trap>() {
             Some(Trap::OutOfFuel) => return Cause::Limit(circumstances.fuel),
             Some(Trap::Interrupt) => {
@@ -184,6 +190,11 @@ impl Cause {
     }
 }
 
+/// A guest called a function that the host does not offer: `wasi:http/types@0.2.0#send`.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("`{0}` is not offered")]
+pub(crate) struct Unsupported(pub(crate) String);
+
 impl Fault {
     /// A fault without log lines.
     pub fn new(cause: impl Into<Cause>, place: impl Into<String>) -> Fault {
@@ -202,6 +213,7 @@ impl Fault {
             Cause::Limit(_)
             | Cause::Trap { .. }
             | Cause::Exit { .. }
+            | Cause::Unsupported(_)
             | Cause::Error(_)
             | Cause::Contract(_)
             | Cause::Refused { .. } => Blame::Guest,
@@ -216,6 +228,7 @@ impl Fault {
             Cause::Limit(hit) => hit.kind(),
             Cause::Trap { .. } => "trap",
             Cause::Exit { .. } => "exit",
+            Cause::Unsupported(_) => "unsupported",
             Cause::Error(_) => "error",
             Cause::Contract(_) => "contract",
             Cause::Refused { .. } => "refused",

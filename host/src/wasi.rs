@@ -5,6 +5,8 @@
 //! and stderr goes to the guest's log. Interfaces that are not provided at all (`wasi:http`) trap
 //! when they are called.
 
+mod traps;
+
 use art_learner::random::Key;
 use bytes::Bytes;
 use wasmtime::component::{Component, HasSelf, Linker, Resource};
@@ -115,9 +117,7 @@ pub(crate) fn is_imported_by(component: &Component) -> bool {
     component_type.imports(component.engine()).any(|(name, _)| name.starts_with("wasi:"))
 }
 
-/// Gives a linker all of WASI 0.2, and traps for what `component` imports besides.
-///
-/// The component's imports must have been checked: whatever is unknown becomes a trap.
+/// Gives a linker all of WASI 0.2, and traps for what `component` imports of WASI besides.
 pub(crate) fn add_to_linker(
     linker: &mut Linker<GuestState>,
     component: &Component,
@@ -132,7 +132,7 @@ pub(crate) fn add_to_linker(
     cli::stdout::add_to_linker::<GuestState, HasSelf<Wasi>>(linker, wasi)?;
     cli::stderr::add_to_linker::<GuestState, HasSelf<Wasi>>(linker, wasi)?;
     linker.allow_shadowing(false);
-    linker.define_unknown_imports_as_traps(component)
+    traps::add_to_linker(linker, component)
 }
 
 fn wasi(state: &mut GuestState) -> &mut Wasi {

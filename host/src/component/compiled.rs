@@ -147,7 +147,8 @@ fn code(
     if let Some(code) = kept.and_then(|kept| precompiled::deserialize(engine, &kept).ok()) {
         return Ok(code);
     }
-    // A component that makes a parser or the compiler panic must not end a process that plays others.
+    // A component that makes a parser or the compiler panic must not end a process that plays
+    // others.
     let made = panic::catch_unwind(AssertUnwindSafe(|| {
         validate(bytes)?;
         Code::from_binary(engine, bytes).map_err(|error| Problem::Compile(format!("{error:#}")))

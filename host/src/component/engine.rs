@@ -42,7 +42,7 @@ const KEEP_RESIDENT_BYTES: usize = 512 << 10;
 ///
 /// # Errors
 /// In words, if this machine cannot run WASM at all.
-pub(super) fn engine() -> Result<&'static Engine, String> {
+pub(crate) fn engine() -> Result<&'static Engine, String> {
     static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
     ENGINE.get_or_init(make).as_ref().map_err(Clone::clone)
 }
