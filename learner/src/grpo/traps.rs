@@ -231,7 +231,8 @@ fn trap_30_failures_are_counted_and_leave_the_group() {
     ]);
     assert_eq!(batch.dropped, BTreeMap::from([("failed-guest-fuel".to_string(), 1)]));
     let advantages: Vec<f32> = batch.rows.iter().map(|row| row.scored[0].advantage).collect();
-    assert!(toy::gap(&advantages, &[0.70710, -0.70710]) < 1e-4, "{advantages:?}");
+    let expected = std::f32::consts::FRAC_1_SQRT_2;
+    assert!(toy::gap(&advantages, &[expected, -expected]) < 1e-4, "{advantages:?}");
 }
 
 /// What a constraint forced is not scored; what it left open is scored among what it allowed.
