@@ -3,6 +3,8 @@
 mod checkpoint;
 mod gradients;
 mod metrics;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,6 +6,8 @@
 
 pub mod draw;
 mod shard;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

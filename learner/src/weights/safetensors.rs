@@ -1,10 +1,12 @@
 //! safetensors files: one, or several behind an index, read by name and shape; written as one.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
-use safetensors::tensor::{Dtype, TensorView};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use safetensors::{SafeTensorError, SafeTensors};
 
 use super::map::map;
@@ -14,6 +16,8 @@ pub type NamedTensor<'a> = (String, Vec<usize>, &'a [f32]);
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
+/// What a file is called until it is whole.
+const PARTIAL: &str = ".model.safetensors.partial";
 
 /// Why weights cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -73,15 +77,44 @@ pub enum WeightsError {
         /// Its type.
         dtype: Dtype,
     },
+    /// Numbers that no model computes with.
+    #[error("tensor `{name}` holds infinities or NaN: the training that wrote it has diverged")]
+    NotFinite {
+        /// The tensor.
+        name: String,
+    },
 }
 
 /// The weights of a model directory, mapped and not yet read.
 #[derive(Debug)]
 pub struct WeightFiles {
     dir: PathBuf,
-    files: Vec<Mmap>,
+    files: Vec<WeightFile>,
     /// Which file holds which tensor.
     tensors: BTreeMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct WeightFile {
+    bytes: Mmap,
+    header: Metadata,
+    /// Where the header ends and the numbers begin.
+    start: usize,
+}
+
+impl WeightFile {
+    fn open(path: &Path) -> Result<WeightFile, WeightsError> {
+        let bytes = map(path).map_err(|source| io("read", path, source))?;
+        let bad = |source| WeightsError::BadFile { path: path.into(), source };
+        let (length, header) = SafeTensors::read_metadata(&bytes).map_err(bad)?;
+        Ok(WeightFile { start: size_of::<u64>() + length, bytes, header })
+    }
+
+    fn tensor(&self, name: &str) -> Option<(&TensorInfo, &[u8])> {
+        let info = self.header.info(name)?;
+        let (from, to) = info.data_offsets;
+        Some((info, self.bytes.get(self.start + from..self.start + to)?))
+    }
 }
 
 impl WeightFiles {
@@ -89,11 +122,10 @@ impl WeightFiles {
     pub fn open(dir: &Path) -> Result<WeightFiles, WeightsError> {
         let mut weights = WeightFiles { dir: dir.into(), files: vec![], tensors: BTreeMap::new() };
         for path in paths(dir)? {
-            let file = map(&path).map_err(|source| io("read", &path, source))?;
-            let header = SafeTensors::deserialize(&file)
-                .map_err(|source| WeightsError::BadFile { path: path.clone(), source })?;
+            let file = WeightFile::open(&path)?;
             let index = weights.files.len();
-            weights.tensors.extend(header.names().iter().map(|name| (name.to_string(), index)));
+            let names = file.header.offset_keys().into_iter();
+            weights.tensors.extend(names.map(|name| (name, index)));
             weights.files.push(file);
         }
         Ok(weights)
@@ -108,17 +140,19 @@ impl WeightFiles {
     pub fn read_f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
         let missing = || WeightsError::Missing { name: name.into(), dir: self.dir.clone() };
         let file = &self.files[*self.tensors.get(name).ok_or_else(missing)?];
-        let header = SafeTensors::deserialize(file)
-            .map_err(|source| WeightsError::BadFile { path: self.dir.clone(), source })?;
-        let tensor = header.tensor(name).map_err(|_| missing())?;
-        if tensor.shape() != shape {
+        let (info, bytes) = file.tensor(name).ok_or_else(missing)?;
+        if info.shape != shape {
             return Err(WeightsError::Shape {
                 name: name.into(),
                 expected: shape.to_vec(),
-                found: tensor.shape().to_vec(),
+                found: info.shape.clone(),
             });
         }
-        widen(name, &tensor)
+        let numbers = widen(name, info.dtype, bytes)?;
+        match numbers.iter().all(|number| number.is_finite()) {
+            true => Ok(numbers),
+            false => Err(WeightsError::NotFinite { name: name.into() }),
+        }
     }
 }
 
@@ -126,28 +160,36 @@ impl WeightFiles {
 /// before is replaced whole or not at all.
 pub fn write(dir: &Path, tensors: &[NamedTensor<'_>]) -> Result<(), WeightsError> {
     let path = dir.join(SINGLE);
-    let bytes: Vec<Vec<u8>> = tensors
-        .iter()
-        .map(|(_, _, numbers)| numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
-        .collect();
-    let mut views = Vec::with_capacity(tensors.len());
-    for ((name, shape, _), bytes) in tensors.iter().zip(&bytes) {
-        let view = TensorView::new(Dtype::F32, shape.clone(), bytes)
-            .map_err(|source| WeightsError::BadFile { path: path.clone(), source })?;
-        views.push((name.clone(), view));
+    let bad = |source| WeightsError::BadFile { path: path.clone(), source };
+    let mut infos = Vec::with_capacity(tensors.len());
+    let mut end = 0;
+    for (name, shape, numbers) in tensors {
+        let data_offsets = (end, end + size_of_val(*numbers));
+        end = data_offsets.1;
+        let info = TensorInfo { dtype: Dtype::F32, shape: shape.clone(), data_offsets };
+        infos.push((name.clone(), info));
     }
-    #[allow(clippy::disallowed_types, reason = "the crate asks for it, and one entry has no order")]
-    let metadata = std::collections::HashMap::from([("format".to_string(), "pt".to_string())]);
-    let file = safetensors::serialize(views, Some(metadata))
-        .map_err(|source| WeightsError::BadFile { path: path.clone(), source })?;
+    let format = [("format".to_owned(), "pt".to_owned())];
+    let header = Metadata::new(Some(format.into()), infos).map_err(bad)?;
+    let mut header = serde_json::to_vec(&header).map_err(|error| bad(error.into()))?;
+    // The numbers begin at a multiple of 8.
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let partial = dir.join(PARTIAL);
     let save = || -> std::io::Result<()> {
-        let mut partial = tempfile::NamedTempFile::new_in(dir)?;
-        std::io::Write::write_all(&mut partial, &file)?;
-        partial.as_file().sync_all()?;
-        partial.persist(&path)?;
-        Ok(())
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(&partial)?);
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(&header)?;
+        for number in tensors.iter().flat_map(|(_, _, numbers)| *numbers) {
+            file.write_all(&number.to_le_bytes())?;
+        }
+        file.into_inner()?.sync_all()?;
+        fs::rename(&partial, &path)
     };
-    save().map_err(|source| io("write", &path, source))
+    save().map_err(|source| {
+        // On a full disk nothing is left behind; the first error is the one to tell.
+        let _ = fs::remove_file(&partial);
+        io("write", &path, source)
+    })
 }
 
 fn paths(dir: &Path) -> Result<Vec<PathBuf>, WeightsError> {
@@ -160,7 +202,7 @@ fn paths(dir: &Path) -> Result<Vec<PathBuf>, WeightsError> {
         return Err(WeightsError::NoFiles(dir.into()));
     }
     let bad = |reason: String| WeightsError::BadIndex { path: path.clone(), reason };
-    let text = std::fs::read(&path).map_err(|source| io("read", &path, source))?;
+    let text = fs::read(&path).map_err(|source| io("read", &path, source))?;
     let index: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
     let map = index["weight_map"].as_object();
@@ -174,11 +216,11 @@ fn paths(dir: &Path) -> Result<Vec<PathBuf>, WeightsError> {
     Ok(names.into_iter().map(|name| dir.join(name)).collect())
 }
 
-fn widen(name: &str, tensor: &TensorView<'_>) -> Result<Vec<f32>, WeightsError> {
-    let pairs = || tensor.data().chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    Ok(match tensor.dtype() {
+fn widen(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, WeightsError> {
+    let pairs = || bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    Ok(match dtype {
         Dtype::F32 => {
-            let quads = tensor.data().chunks_exact(4);
+            let quads = bytes.chunks_exact(4);
             quads.map(|quad| f32::from_le_bytes([quad[0], quad[1], quad[2], quad[3]])).collect()
         }
         Dtype::F16 => pairs().map(|bits| half::f16::from_bits(bits).to_f32()).collect(),
@@ -197,7 +239,9 @@ mod tests {
 
     use proptest::prelude::{ProptestConfig, any, proptest};
 
-    use super::{NamedTensor, WeightFiles, WeightsError, write};
+    use safetensors::tensor::Dtype;
+
+    use super::{NamedTensor, WeightFiles, WeightsError, widen, write};
 
     fn sample(dir: &Path) {
         let tensors: [NamedTensor<'_>; 2] = [
@@ -249,18 +293,33 @@ mod tests {
 
     #[test]
     fn half_precision_is_widened() {
-        let bits: Vec<u8> =
-            [0x3c00u16, 0xc000].iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        let dtype = safetensors::tensor::Dtype::F16;
-        let view = safetensors::tensor::TensorView::new(dtype, vec![2], &bits).unwrap();
-        assert_eq!(super::widen("h", &view).unwrap(), [1.0, -2.0]);
-        let dtype = safetensors::tensor::Dtype::I16;
-        let view = safetensors::tensor::TensorView::new(dtype, vec![2], &bits).unwrap();
-        assert!(matches!(super::widen("h", &view), Err(WeightsError::Dtype { .. })));
+        let bytes = |bits: [u16; 2]| bits.map(u16::to_le_bytes).concat();
+        let numbers = widen("h", Dtype::F16, &bytes([0x3c00, 0xc000])).unwrap();
+        assert_eq!(numbers, [1.0, -2.0]);
+        let numbers = widen("h", Dtype::BF16, &bytes([0x3f80, 0xc000])).unwrap();
+        assert_eq!(numbers, [1.0, -2.0]);
+        let error = widen("h", Dtype::I16, &bytes([1, 2])).unwrap_err().to_string();
+        assert!(error.contains("`h`") && error.contains("I16"), "{error}");
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &[("a".into(), vec![2], &[1.0, f32::NAN])]).unwrap();
+        let files = WeightFiles::open(dir.path()).unwrap();
+        let error = files.read_f32("a", &[2]).unwrap_err();
+        assert!(matches!(error, WeightsError::NotFinite { .. }), "{error}");
+        let wrong_count: [NamedTensor<'_>; 1] = [("a".into(), vec![3], &[1.0, 2.0])];
+        assert!(matches!(write(dir.path(), &wrong_count), Err(WeightsError::BadFile { .. })));
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            cases: 300,
+            failure_persistence: None,
+            ..Default::default()
+        })]
+
         #[test]
         fn a_damaged_file_is_an_error_and_never_a_panic(
             cut in 0usize..200,
