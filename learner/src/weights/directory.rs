@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// The files of a model directory that describe it; weights, and whatever else lies there, stay behind.
+/// The files of a model directory that describe it; weights, and whatever else lies there, stay
+/// behind.
 const COMPANIONS: [&str; 8] = [
     "config.json",
     "generation_config.json",

@@ -9,9 +9,10 @@ use memmap2::Mmap;
 #[allow(unsafe_code, reason = "mapping a file is unsafe by nature; see SAFETY")]
 pub(super) fn map(path: &Path) -> std::io::Result<Mmap> {
     let file = File::open(path)?;
-    // SAFETY: the map is read-only. Should another process cut the file short while it is mapped, reading ends
-    // in a bus error; should it change the bytes, wrong numbers are read. Both need write access to the user's
-    // own model files, and this program only ever replaces such files by renaming.
+    // SAFETY: the map is read-only. Should another process cut the file short while it is mapped,
+    // reading ends in a bus error; should it change the bytes, wrong numbers are read. Both need
+    // write access to the user's own model files, and this program only ever replaces such files by
+    // renaming.
     unsafe { Mmap::map(&file) }
 }
 

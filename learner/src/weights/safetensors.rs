@@ -44,7 +44,10 @@ pub enum WeightsError {
         reason: String,
     },
     /// The file is cut short or is something else.
-    #[error("`{}` is not a whole safetensors file: {source}; fetch or write it again", path.display())]
+    #[error(
+        "`{}` is not a whole safetensors file: {source}; fetch or write it again",
+        path.display()
+    )]
     BadFile {
         /// The file.
         path: PathBuf,
@@ -52,7 +55,10 @@ pub enum WeightsError {
         source: SafeTensorError,
     },
     /// A tensor that the model needs is not there.
-    #[error("tensor `{name}` is missing in `{}`: the weights are not those of config.json", dir.display())]
+    #[error(
+        "tensor `{name}` is missing in `{}`: the weights are not those of config.json",
+        dir.display()
+    )]
     Missing {
         /// The tensor.
         name: String,
@@ -156,8 +162,8 @@ impl WeightFiles {
     }
 }
 
-/// Writes `model.safetensors` into a directory: under a temporary name first, so that what stood there
-/// before is replaced whole or not at all.
+/// Writes `model.safetensors` into a directory: under a temporary name first, so that what stood
+/// there before is replaced whole or not at all.
 pub fn write(dir: &Path, tensors: &[NamedTensor<'_>]) -> Result<(), WeightsError> {
     let path = dir.join(SINGLE);
     let bad = |source| WeightsError::BadFile { path: path.clone(), source };
