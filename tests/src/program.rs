@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod cli;
+mod learning;
 
 use std::path::Path;
 use std::process::{Command, Output};
