@@ -20,6 +20,9 @@ const MAGIC: &[u8] = b"art-host code 1\n";
 
 const DIGEST_BYTES: usize = 32;
 
+/// How much is kept; a Python component takes 33 MB. What was written first goes first.
+const BYTES_MAX: u64 = 2 << 30;
+
 /// Precompiled code that this host wrote itself, as far as file permissions and a digest can show.
 pub(super) struct Vouched {
     file: Vec<u8>,
@@ -31,21 +34,18 @@ impl Vouched {
     }
 }
 
-/// Where compiled code is kept: `ART_HOST_CACHE`, or this system's place for caches. None if there
+/// Where compiled code is kept: in `ART_HOST_CACHE`, or this system's place for caches. None if there
 /// is no such place.
 pub(super) fn folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(folder) = variable(VARIABLE) {
-        return Some(folder.into());
-    }
-    let caches = match std::env::consts::OS {
+    let in_home = |path: &str| variable("HOME").map(|home| PathBuf::from(home).join(path));
+    let caches = || match std::env::consts::OS {
         "windows" => variable("LOCALAPPDATA").map(PathBuf::from),
-        "macos" => variable("HOME").map(|home| PathBuf::from(home).join("Library/Caches")),
-        _ => variable("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache"))),
+        "macos" => in_home("Library/Caches"),
+        _ => variable("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| in_home(".cache")),
     };
-    caches.map(|caches| caches.join("art-host/code"))
+    let own = variable(VARIABLE).map(PathBuf::from);
+    Some(own.or_else(|| Some(caches()?.join("art-host")))?.join("code"))
 }
 
 /// The code kept under a key, if it is whole and nobody else can have written it.
@@ -82,7 +82,35 @@ pub(super) fn write(folder: &Path, key: &str, code: &[u8]) -> io::Result<()> {
         // The half-written file is of no use to anybody; that it cannot be removed changes nothing.
         drop(fs::remove_file(&unfinished));
     }
-    finished
+    finished.and_then(|()| prune(folder, BYTES_MAX))
+}
+
+/// Removes what was written first until the rest is small enough.
+fn prune(folder: &Path, bytes_max: u64) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        // Another process may have removed it meanwhile.
+        let Ok(metadata) = entry.metadata() else { continue };
+        let path = entry.path();
+        let is_ours = path.extension().is_some_and(|kind| kind == "cwasm" || kind == "tmp");
+        if !is_ours {
+            continue;
+        }
+        files.push((metadata.modified()?, path, metadata.len()));
+    }
+    files.sort();
+    let mut total: u64 = files.iter().map(|(_, _, length)| length).sum();
+    for (_, path, length) in files {
+        if total <= bytes_max {
+            break;
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => total -= length,
+        }
+    }
+    Ok(())
 }
 
 fn path(folder: &Path, key: &str) -> PathBuf {
@@ -119,7 +147,22 @@ fn is_private(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, write};
+    use super::{prune, read, write};
+
+    #[test]
+    fn the_oldest_files_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = std::time::UNIX_EPOCH;
+        for (age, key) in [(3, "old"), (1, "new"), (2, "middle")] {
+            write(folder.path(), key, b"code").unwrap();
+            let path = super::path(folder.path(), key);
+            let file = std::fs::File::options().append(true).open(path).unwrap();
+            file.set_modified(begin + std::time::Duration::from_secs(100 - age)).unwrap();
+        }
+        prune(folder.path(), 110).unwrap();
+        let is_kept = |key| read(folder.path(), key).is_some();
+        assert_eq!(["old", "middle", "new"].map(is_kept), [false, true, true]);
+    }
 
     #[test]
     fn truncated_files_and_files_of_another_key_are_not_read() {

@@ -181,7 +181,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::{Problem, engine};
-    use super::{code, look_at};
+    use art_learner::random::Key;
+
+    use super::{code, look_at, validate};
     use crate::examples;
     use crate::limits::Limits;
 
@@ -210,6 +212,24 @@ mod tests {
         load();
         assert_eq!(std::fs::read(file()).unwrap().len(), whole.len());
         load();
+    }
+
+    #[test]
+    fn damaged_components_are_refused_or_read_but_never_a_panic() {
+        let key = Key::new(1);
+        let whole = examples::find("echo").unwrap();
+        let mut refused = 0;
+        for damage in 0..300 {
+            let mut bytes = whole.to_vec();
+            for byte in 0..4 {
+                let place = key.part(damage).bits(byte) as usize % bytes.len();
+                bytes[place] = key.part(damage).bits(100 + byte) as u8;
+            }
+            let cut = key.bits(damage) as usize % (2 * bytes.len());
+            bytes.truncate(cut);
+            refused += usize::from(validate(&bytes).is_err());
+        }
+        assert!((150..300).contains(&refused), "{refused}");
     }
 
     #[test]
