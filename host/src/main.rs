@@ -11,6 +11,7 @@ use clap::Parser;
 use cli::{Cli, Command, Outcome};
 
 fn main() -> ExitCode {
+    art_learner::device::keep_freed_memory();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -27,8 +27,8 @@ pub struct Chosen {
 pub enum DeviceError {
     /// No device has this name.
     #[error(
-        "unknown device `{0}`; known are auto, cpu, gpu, vulkan, metal, dx12 and webgpu, the GPU ones \
-         with `:N` for the N-th card"
+        "unknown device `{0}`; known are auto, cpu, gpu, vulkan, metal, dx12 and webgpu, the GPU \
+         ones with `:N` for the N-th card"
     )]
     Unknown(String),
     /// The program was built for the CPU alone.

@@ -199,8 +199,8 @@ impl Learner {
         Ok(metrics)
     }
 
-    /// Writes a model directory, adapters merged, that loads wherever the original did; whole or not at
-    /// all, and never over one that exists.
+    /// Writes a model directory, adapters merged, that loads wherever the original did; whole or
+    /// not at all, and never over one that exists.
     pub fn save_policy(&self, dir: &Path) -> Result<()> {
         write_directory(dir, |dir| {
             copy_companions(&self.origin, dir)?;

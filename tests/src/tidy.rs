@@ -12,7 +12,8 @@ const EMPTY_NAMES: [&str; 7] =
     ["mod.rs", "base.rs", "utils.rs", "util.rs", "common.rs", "helpers.rs", "manager.rs"];
 
 /// Files that break a rule, the rule, and why.
-const EXCEPTIONS: [(&str, Rule, &str); 0] = [];
+const EXCEPTIONS: [(&str, Rule, &str); 1] =
+    [("env-examples/build", Rule::Path, "it takes such paths out of what it builds")];
 
 /// Beginnings of such paths, in halves so that this file does not hold them itself.
 const MACHINE_PATHS: [&str; 3] =

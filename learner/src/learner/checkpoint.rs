@@ -1,4 +1,5 @@
-//! Everything that an exact resume needs: weights, adapters, moments and counters, in one directory.
+//! Everything that an exact resume needs: weights, adapters, moments and counters, in one
+//! directory.
 
 use std::path::Path;
 
@@ -64,8 +65,8 @@ impl Learner {
         Ok(learner)
     }
 
-    /// The decoder's tensors under the names that a model file has, for [`Learner::load`]; the rest as we
-    /// hold them.
+    /// The decoder's tensors under the names that a model file has, for [`Learner::load`]; the rest
+    /// as we hold them.
     fn write_tensors(&self, dir: &Path) -> Result<()> {
         let mut held = vec![];
         let mut decoder = self.decoder.clone();

@@ -1,4 +1,5 @@
-//! The learner as a whole: sampler and scores agree, it learns, it resumes exactly, it saves what it is.
+//! The learner as a whole: sampler and scores agree, it learns, it resumes exactly, it saves what
+//! it is.
 
 use burn::tensor::Device;
 
@@ -65,8 +66,8 @@ fn mean_reward(group: &Group) -> f64 {
     rewards.sum::<f64>() / group.trajectories.len() as f64
 }
 
-/// Traps 5 and 6: at the temperature used, what was sampled and what is scored are one distribution, after
-/// every update again.
+/// Traps 5 and 6: at the temperature used, what was sampled and what is scored are one
+/// distribution, after every update again.
 #[test]
 fn trap_06_sampled_and_scored_logprobs_agree_at_any_temperature() {
     let tiny = Tiny::new(1);
@@ -86,7 +87,8 @@ fn what_is_rewarded_becomes_likely() {
     let tiny = Tiny::new(2);
     for adapter_rank in [0, 4] {
         let mut learner = load(&tiny, LearnerConfig { adapter_rank, ..config() });
-        // Adapters leave the head alone, and the tiny one is too small for any answer to become certain.
+        // Adapters leave the head alone, and the tiny one is too small for any answer to become
+        // certain.
         learner.decoder.embedding.inplace(|embedding| embedding * 5.0);
         assert!(mean_reward(&group(&learner, 1.0, 0)) < 0.7);
         for round in 1..25 {

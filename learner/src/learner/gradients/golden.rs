@@ -1,5 +1,5 @@
-//! Logits, log-probabilities and gradients against those of transformers on the same weights; the files are
-//! made by `tests/interop/golden.py`.
+//! Logits, log-probabilities and gradients against those of transformers on the same weights; the
+//! files are made by `tests/interop/golden.py`.
 
 use std::path::{Path, PathBuf};
 
