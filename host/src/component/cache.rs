@@ -34,8 +34,8 @@ impl Vouched {
     }
 }
 
-/// Where compiled code is kept: in `ART_HOST_CACHE`, or this system's place for caches. None if there
-/// is no such place.
+/// Where compiled code is kept: in `ART_HOST_CACHE`, or this system's place for caches. None if
+/// there is no such place.
 pub(super) fn folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let in_home = |path: &str| variable("HOME").map(|home| PathBuf::from(home).join(path));
