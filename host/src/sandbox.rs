@@ -9,6 +9,8 @@ pub(crate) mod log;
 pub(crate) mod state;
 
 use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
 
 use art_learner::conversation::{Action, Message, Prompt, Reward, Task};
 use wasmtime::Store;
@@ -138,7 +140,7 @@ impl Sandbox {
 pub(crate) struct Guest {
     store: Store<GuestState>,
     instance: Instance,
-    name: std::sync::Arc<str>,
+    name: Arc<str>,
     limits: Limits,
     /// What is left of `limits.fuel_per_episode`.
     fuel_left: u64,
@@ -162,8 +164,9 @@ impl Guest {
             .set_fuel(budget)
             .and_then(|()| compiled.instance_pre().instantiate(&mut store))
             .map_err(|error| {
-                let during = "making an instance";
-                fault(&store, compiled.name(), limits, during, limits.fuel_per_episode, &error)
+                let cause = Cause::of(&error, circumstances(limits, budget, false));
+                let place = format!("making an instance of {}", compiled.name());
+                Fault { cause, place, log: store.data().log.kept() }
             })?;
         let burnt = budget - store.get_fuel().unwrap_or(0);
         Ok(Guest {
@@ -194,7 +197,7 @@ impl Guest {
     ) -> Result<(A, u64), Fault> {
         if self.is_spent {
             let cause = Cause::Host("the sandbox was used again after a fault".into());
-            return Err(Fault::new(cause, format!("`{function}` of {}", self.name)));
+            return Err(self.fault(function, cause));
         }
         let budget = self.limits.fuel_per_step.min(self.fuel_left);
         self.store.set_epoch_deadline(ticker::ticks(self.limits.step_wall_ms));
@@ -203,13 +206,12 @@ impl Guest {
             Ok(answer) => {
                 let burnt = budget - self.store.get_fuel().unwrap_or(0);
                 self.fuel_left -= burnt;
-                let reported = burnt + std::mem::take(&mut self.fuel_unreported);
+                let reported = burnt + mem::take(&mut self.fuel_unreported);
                 Ok((answer, reported))
             }
             Err(error) => {
-                self.is_spent = true;
-                let (name, limits) = (&*self.name, &self.limits);
-                Err(fault(&self.store, name, limits, function, self.fuel_left, &error))
+                let circumstances = circumstances(&self.limits, self.fuel_left, true);
+                Err(self.fault(function, Cause::of(&error, circumstances)))
             }
         }
     }
@@ -238,36 +240,27 @@ impl Guest {
 
     /// The fault of a guest that answered with the contract's error, which ends it.
     pub(crate) fn error(&mut self, function: &'static str, text: String) -> Fault {
+        self.fault(function, Cause::Error(text))
+    }
+
+    /// A fault in a call, which ends the guest.
+    fn fault(&mut self, function: &'static str, cause: Cause) -> Fault {
         self.is_spent = true;
         let place = format!("`{function}` of {}", self.name);
-        Fault { cause: Cause::Error(text), place, log: self.store.data().log.kept() }
+        Fault { cause, place, log: self.store.data().log.kept() }
     }
 }
 
-fn fault(
-    store: &Store<GuestState>,
-    name: &str,
-    limits: &Limits,
-    function: &str,
-    fuel_left: u64,
-    error: &wasmtime::Error,
-) -> Fault {
-    let fuel = if fuel_left < limits.fuel_per_step {
-        LimitHit::FuelPerEpisode(limits.fuel_per_episode)
-    } else {
-        LimitHit::FuelPerStep(limits.fuel_per_step)
+fn circumstances(limits: &Limits, fuel_left: u64, is_guest_running: bool) -> Circumstances {
+    let fuel = match fuel_left < limits.fuel_per_step {
+        true => LimitHit::FuelPerEpisode(limits.fuel_per_episode),
+        false => LimitHit::FuelPerStep(limits.fuel_per_step),
     };
-    let is_guest_running = function != "making an instance";
-    let circumstances = Circumstances {
+    Circumstances {
         fuel,
         step_wall_ms: limits.step_wall_ms,
         hostcall_bytes: limits.hostcall_bytes,
         handles: limits.handles,
         is_guest_running,
-    };
-    let place = match is_guest_running {
-        true => format!("`{function}` of {name}"),
-        false => format!("{function} of {name}"),
-    };
-    Fault { cause: Cause::of(error, circumstances), place, log: store.data().log.kept() }
+    }
 }
