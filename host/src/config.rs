@@ -90,7 +90,7 @@ pub struct EvalConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GrpoConfig {
-    /// The step size of AdamW after the warm-up.
+    /// The step size of AdamW after the warm-up; 0 for one that fits the policy.
     pub learning_rate: f64,
     /// Updates over which the step size rises from 0.
     pub warmup_updates: u64,
@@ -118,7 +118,7 @@ pub struct SftConfig {
     pub episodes: u64,
     /// Passes over them.
     pub epochs: usize,
-    /// The step size of AdamW during the warm start.
+    /// The step size of AdamW during the warm start; 0 for one that fits the policy.
     pub learning_rate: f64,
 }
 
@@ -127,7 +127,7 @@ impl Default for RunConfig {
         RunConfig {
             environment: String::new(),
             seed: 0,
-            updates: 40,
+            updates: 160,
             policy: "tiny".into(),
             device: "auto".into(),
         }
@@ -156,13 +156,13 @@ impl Default for EvalConfig {
 impl Default for GrpoConfig {
     fn default() -> GrpoConfig {
         GrpoConfig {
-            learning_rate: 1e-3,
+            learning_rate: 0.0,
             warmup_updates: 2,
             clip_low: 0.2,
             clip_high: 0.28,
             kl: 0.0,
             max_grad_norm: 1.0,
-            minibatches: 1,
+            minibatches: 2,
             advantage: Advantage::GroupStd,
             adapter_rank: 0,
         }
@@ -171,7 +171,7 @@ impl Default for GrpoConfig {
 
 impl Default for SftConfig {
     fn default() -> SftConfig {
-        SftConfig { episodes: 0, epochs: 1, learning_rate: 1e-3 }
+        SftConfig { episodes: 0, epochs: 1, learning_rate: 0.0 }
     }
 }
 

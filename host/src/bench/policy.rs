@@ -6,9 +6,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use art_learner::conversation::{
-    Ending, Group, Message, Prompt, Role, Task, TokenRow, Trajectory,
-};
+use art_learner::conversation::{Ending, Group, Message, Prompt, Role, Task, TokenRow, Trajectory};
 use art_learner::device::Chosen;
 use art_learner::learner::{Learner, LearnerConfig};
 use art_learner::sampling::{Request, Sampler, SamplerConfig};

@@ -58,7 +58,7 @@ Settings, for --set and config files (later ones win: defaults, --config, --set,
   rollout.concurrency        episodes alive at once
   rollout.threads            that step sandboxes; 0: one per core
   eval.episodes              played before and after, on tasks that training never sees
-  grpo.learning_rate         of AdamW, after grpo.warmup_updates
+  grpo.learning_rate         of AdamW, after grpo.warmup_updates; 0: what fits the policy
   grpo.clip_low grpo.clip_high  how far a token's probability ratio counts
   grpo.kl                    weight of the divergence from the first policy
   grpo.max_grad_norm         the gradient is scaled down to this

@@ -172,7 +172,8 @@ impl Layers {
     /// The one config that everything below works with.
     pub fn resolve(self) -> Result<Config, ConfigError> {
         let config: Result<Config, _> = self.resolved.try_into();
-        let config = config.map_err(|error| ConfigError::Rejected(Box::new(error)))?;
+        let mut config = config.map_err(|error| ConfigError::Rejected(Box::new(error)))?;
+        config.fit_learning_rates();
         config.validate()?;
         Ok(config)
     }

@@ -11,7 +11,33 @@ use super::Config;
 /// have it.
 const ADAPTER_SCALE: f64 = 2.0;
 
+/// Step sizes of GRPO and of the warm start for the tiny policy, which knows nothing that could be
+/// forgotten.
+const RATES_TINY: (f64, f64) = (2e-3, 2e-3);
+
+/// For all weights of a trained model: what published GRPO runs on small models use.
+const RATES_WEIGHTS: (f64, f64) = (5e-6, 2e-5);
+
+/// For adapters, which want larger steps than the weights that they stand for.
+const RATES_ADAPTERS: (f64, f64) = (1e-4, 2e-4);
+
 impl Config {
+    /// Puts a step size that fits the policy where none was chosen.
+    pub(super) fn fit_learning_rates(&mut self) {
+        let (grpo, sft) = match (self.run.policy.as_str(), self.grpo.adapter_rank) {
+            ("tiny", _) => RATES_TINY,
+            (_, 0) => RATES_WEIGHTS,
+            (_, _) => RATES_ADAPTERS,
+        };
+        for (chosen, fitting) in
+            [(&mut self.grpo.learning_rate, grpo), (&mut self.sft.learning_rate, sft)]
+        {
+            if *chosen == 0.0 {
+                *chosen = fitting;
+            }
+        }
+    }
+
     /// How the policy is trained.
     pub fn learner(&self) -> LearnerConfig {
         let grpo = &self.grpo;

@@ -32,9 +32,7 @@ impl Policy for ModelPolicy {
             .map(|ask| Request { episode: ask.episode, seed: ask.seed, prompt: ask.prompt })
             .collect();
         match self.sampler.answer(&requests) {
-            Ok(answers) => {
-                answers.into_iter().map(|answer| answer.map_err(policy_error)).collect()
-            }
+            Ok(answers) => answers.into_iter().map(|answer| answer.map_err(policy_error)).collect(),
             // The device failed: nobody gets an answer.
             Err(error) => {
                 asks.iter().map(|_| Err(PolicyError::Failed(format!("{error:#}")))).collect()

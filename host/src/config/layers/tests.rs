@@ -25,8 +25,24 @@ fn refused(assignment: &str) -> String {
 }
 
 #[test]
-fn defaults_resolve_to_themselves() {
-    assert_eq!(Layers::default().resolve().unwrap(), Config::default());
+fn defaults_resolve_to_themselves_but_for_the_step_sizes() {
+    let mut resolved = Layers::default().resolve().unwrap();
+    assert_eq!((resolved.grpo.learning_rate, resolved.sft.learning_rate), (2e-3, 2e-3));
+    (resolved.grpo.learning_rate, resolved.sft.learning_rate) = (0.0, 0.0);
+    assert_eq!(resolved, Config::default());
+}
+
+#[test]
+fn step_sizes_fit_the_policy_unless_they_are_chosen() {
+    let rate = |assignments: &[&str]| {
+        let mut layers = Layers::default();
+        layers.flag("run.policy", "some/model");
+        assignments.iter().for_each(|assignment| layers.set(assignment).unwrap());
+        layers.resolve().unwrap().grpo.learning_rate
+    };
+    assert_eq!(rate(&[]), 5e-6);
+    assert_eq!(rate(&["grpo.adapter_rank=16"]), 1e-4);
+    assert_eq!(rate(&["grpo.adapter_rank=16", "grpo.learning_rate=3e-5"]), 3e-5);
 }
 
 #[test]
@@ -53,7 +69,7 @@ fn later_layers_win() {
 
 #[test]
 fn a_resolved_config_reads_back_as_itself() {
-    let mut config = Config::default();
+    let mut config = Layers::default().resolve().unwrap();
     config.env.insert("opponent".into(), "random".into());
     config.complete_rewards(&described()).unwrap();
     let folder = tempfile::tempdir().unwrap();
