@@ -40,6 +40,8 @@ pub struct Training<'a> {
     pub config: &'a Config,
     /// The environment.
     pub component: &'a Component,
+    /// What the learner computes on, in words.
+    pub device: String,
     /// The policy in training.
     pub learner: Learner,
     /// Where everything is written.
@@ -56,7 +58,7 @@ pub struct Training<'a> {
 /// When the learner or the disk fails, or when no episode can be played at all.
 pub fn train(mut training: Training<'_>) -> anyhow::Result<Summary> {
     let started = Instant::now();
-    let mut summary = Summary::begin(training.config, training.component, &training.directory);
+    let mut summary = Summary::begin(&training);
     summary.before = training.measure("before")?;
     summary.warm_start = training.warm_start()?;
     training.events.send(Event::Training { updates: training.config.run.updates });

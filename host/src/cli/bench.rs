@@ -50,7 +50,10 @@ fn show(report: &impl serde::Serialize, json: bool) -> anyhow::Result<Outcome> {
     }
     let value = serde_json::to_value(report)?;
     let fields = value.as_object().into_iter().flatten();
-    let lines: String = fields.map(|(name, value)| format!("{name:<32}{value}\n")).collect();
-    output::print(&lines)?;
+    let line = |(name, value): (&String, &serde_json::Value)| match value.as_f64() {
+        Some(number) if value.is_f64() => format!("{name:<32}{number:.2}\n"),
+        _ => format!("{name:<32}{value}\n"),
+    };
+    output::print(&fields.map(line).collect::<String>())?;
     Ok(Outcome::Done)
 }

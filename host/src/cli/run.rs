@@ -83,10 +83,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let events = display.events();
     let ready = begin(&config, &component, &directory, &events);
     let result = match ready {
-        Ok(learner) => {
+        Ok((learner, device)) => {
             let component = &component;
             let (config, events, stop) = (&config, &events, &*stop);
-            train(Training { config, component, learner, directory, events, stop })
+            train(Training { config, component, device, learner, directory, events, stop })
         }
         Err(error) => directory.discard().and(Err(error)),
     };
@@ -126,7 +126,7 @@ fn begin(
     component: &Component,
     directory: &RunDirectory,
     events: &Events,
-) -> anyhow::Result<Learner> {
+) -> anyhow::Result<(Learner, String)> {
     directory.write_config(config)?;
     try_settings(config, component)?;
     let device = policy::device(&config.run.device)?;
@@ -134,8 +134,9 @@ fn begin(
     events.note(format!("device: {} ({})", device.name, device.why));
     let model = policy::model_directory(config, &directory.path().join("policy-start"))?;
     events.note(format!("policy: {}", model.display()));
-    let learner = Learner::load(&model, &device.device, config.learner());
-    learner.with_context(|| format!("the policy directory `{}` cannot be used", model.display()))
+    let learner = Learner::load(&model, &device.device, config.learner())
+        .with_context(|| format!("the policy directory `{}` cannot be used", model.display()))?;
+    Ok((learner, device.name))
 }
 
 /// Begins one episode, so that settings which the environment refuses are known before anything is

@@ -9,11 +9,9 @@ use art_learner::conversation::{Group, Trajectory};
 use art_learner::learner::{UpdateMetrics, WarmStartMetrics};
 use serde::Serialize;
 
-use crate::component::Component;
-use crate::config::Config;
+use super::Training;
 use crate::evaluation::{Evaluation, sampled_tokens};
 use crate::progress::{Pulse, clock};
-use crate::run::RunDirectory;
 
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, Serialize)]
@@ -75,6 +73,8 @@ pub struct Summary {
     pub seed: u64,
     /// What the run began with.
     pub policy: String,
+    /// What it computed on.
+    pub device: String,
     /// The policy before training; none if the run was stopped before that.
     pub before: Option<Evaluation>,
     /// The policy after training; none if the run was stopped.
@@ -103,12 +103,14 @@ pub struct Summary {
 
 impl Summary {
     /// A run of which nothing has been played yet.
-    pub fn begin(config: &Config, component: &Component, directory: &RunDirectory) -> Summary {
+    pub(super) fn begin(training: &Training<'_>) -> Summary {
+        let Training { config, component, directory, .. } = training;
         Summary {
             environment: component.description().name.clone(),
             component: component.digest().to_owned(),
             seed: config.run.seed,
             policy: config.run.policy.clone(),
+            device: training.device.clone(),
             before: None,
             after: None,
             warm_start: None,
