@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use art_host::component::Component;
+use art_host::component::{Component, Description};
 use art_host::config::Config;
 use art_host::progress::{Display, Events};
 use art_host::run::RunDirectory;
@@ -129,13 +129,17 @@ fn begin(
 ) -> anyhow::Result<(Learner, String)> {
     directory.write_config(config)?;
     try_settings(config, component)?;
+    let Description { name, summary, .. } = component.description();
+    events.note(format!("environment: {name}: {summary}"));
     let device = policy::device(&config.run.device)?;
-    events.note(format!("run directory: {}", directory.path().display()));
     events.note(format!("device: {} ({})", device.name, device.why));
     let model = policy::model_directory(config, &directory.path().join("policy-start"))?;
-    events.note(format!("policy: {}", model.display()));
     let learner = Learner::load(&model, &device.device, config.learner())
         .with_context(|| format!("the policy directory `{}` cannot be used", model.display()))?;
+    let (all, trained) = learner.parameter_counts();
+    let policy = &config.run.policy;
+    events.note(format!("policy: {policy} ({all} parameters, {trained} of them in training)"));
+    events.note(format!("run directory: {}", directory.path().display()));
     Ok((learner, device.name))
 }
 
