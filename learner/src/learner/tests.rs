@@ -32,6 +32,14 @@ fn load(tiny: &Tiny, config: LearnerConfig) -> Learner {
     Learner::load(&tiny.dir(), &Device::flex(), config).unwrap()
 }
 
+/// A learner with a narrower head: the tiny policy's own prefers some answers from the start, and
+/// equal answers teach nothing.
+fn undecided(tiny: &Tiny, config: LearnerConfig, width: f32) -> Learner {
+    let mut learner = load(tiny, config);
+    learner.decoder.embedding.inplace(|embedding| embedding * width);
+    learner
+}
+
 fn trajectory(episode: u64, reward: f64) -> Trajectory {
     Trajectory {
         episode,
@@ -72,7 +80,7 @@ fn mean_reward(group: &Group) -> f64 {
 fn trap_06_sampled_and_scored_logprobs_agree_at_any_temperature() {
     let tiny = Tiny::new(1);
     for (temperature, adapter_rank) in [(0.6, 0), (1.7, 4)] {
-        let mut learner = load(&tiny, LearnerConfig { adapter_rank, ..config() });
+        let mut learner = undecided(&tiny, LearnerConfig { adapter_rank, ..config() }, 0.3);
         for round in 0..3 {
             let metrics = learner.update(&[group(&learner, temperature, round)]).unwrap();
             assert!(metrics.sampler_gap_max < 1e-4, "{metrics:?}");
@@ -86,10 +94,7 @@ fn trap_06_sampled_and_scored_logprobs_agree_at_any_temperature() {
 fn what_is_rewarded_becomes_likely() {
     let tiny = Tiny::new(2);
     for adapter_rank in [0, 4] {
-        let mut learner = load(&tiny, LearnerConfig { adapter_rank, ..config() });
-        // Adapters leave the head alone, and the tiny one is too small for any answer to become
-        // certain.
-        learner.decoder.embedding.inplace(|embedding| embedding * 5.0);
+        let mut learner = undecided(&tiny, LearnerConfig { adapter_rank, ..config() }, 0.5);
         assert!(mean_reward(&group(&learner, 1.0, 0)) < 0.7);
         for round in 1..25 {
             learner.update(&[group(&learner, 1.0, round)]).unwrap();
