@@ -1,7 +1,8 @@
-//! What the tiny policy costs on a device: prompts read, tokens sampled, tokens learnt from, each a second.
+//! What the tiny policy costs on a device: prompts read, tokens sampled, tokens learnt from, each a
+//! second.
 //!
-//! All through the doors that training uses, so templates, tokenizer, cache and optimiser are part of it.
-//! Numbers are medians over rounds, because a shared machine disturbs some of them.
+//! All through the doors that training uses, so templates, tokenizer, cache and optimiser are part
+//! of it. Numbers are medians over rounds, because a shared machine disturbs some of them.
 
 use std::time::Instant;
 
