@@ -74,7 +74,7 @@ pub fn train(mut training: Training<'_>) -> anyhow::Result<Summary> {
         summary.count(&record);
     }
     summary.after = training.measure("after")?;
-    summary.interrupted = training.is_stopped();
+    summary.interrupted = summary.after.is_none();
     training.finish(&mut summary, started)?;
     Ok(summary)
 }
