@@ -178,10 +178,10 @@ impl Screen {
         self.done = 0;
         self.total = total;
         if let Some(bar) = &self.bar {
-            bar.set_length(total);
-            bar.set_position(0);
             bar.set_prefix(stage.clone());
             bar.set_message("");
+            bar.set_length(total);
+            bar.set_position(0);
         } else {
             eprintln!(
                 "{stage}: {total} {}",
@@ -212,8 +212,8 @@ impl Screen {
 
     fn line(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) if !self.stage.is_empty() => bar.suspend(|| eprintln!("{line}")),
+            _ => eprintln!("{line}"),
         }
     }
 
