@@ -61,7 +61,7 @@ pub fn check(component: &Component, limits: &Limits, config: &str, seed: u64) ->
     findings.push(rules::plays_without_faults(&plays));
     if findings.iter().all(|finding| finding.verdict == Verdict::Pass) {
         let described = component.description();
-        findings.push(rules::prompts_are_well_formed(described, &plays));
+        findings.push(rules::turns_are_well_formed(described, &plays));
         findings.push(rules::rewards_are_in_range(described, &plays));
         findings.push(rules::ends_in_time(described, &plays));
         findings.push(rules::repeats_bit_for_bit(&plays));

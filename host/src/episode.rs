@@ -4,7 +4,7 @@
 //! An episode is asked to advance on any thread and is answered on one, so it holds all of its own
 //! state. It knows nothing of other episodes, nor of who answers.
 
-mod check;
+pub(crate) mod check;
 
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
@@ -120,8 +120,11 @@ impl<'a> Episode<'a> {
         let count = self.turns.len() as u64;
         let max_turns = self.component.description().max_turns;
         if is_last {
-            check::totals(&self.turns, self.component.description())
-                .map_err(|text| self.guest_fault(Cause::Contract(text)))?;
+            check::totals(
+                self.turns.iter().flat_map(|turn| &turn.rewards),
+                self.component.description(),
+            )
+            .map_err(|text| self.guest_fault(Cause::Contract(text)))?;
             self.ending = Some(Ending::Terminated);
         } else if count >= u64::from(max_turns) {
             return Err(self.guest_fault(LimitHit::MaxTurns(max_turns)));

@@ -137,3 +137,29 @@ fn examples_pass_the_check() {
         assert_eq!(done.json()["passed"], true);
     }
 }
+
+/// Each attack breaks the rule that it is made to break.
+#[test]
+fn a_hostile_guest_fails_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/guests/hostile/hostile.wasm");
+    let cases = [
+        ("trap", "random play meets no fault"),
+        ("memory", "random play meets no fault"),
+        ("double-prompt", "each turn prompts and rewards what `describe` names"),
+        ("nan-reward", "each turn prompts and rewards what `describe` names"),
+        ("out-of-range-reward", "stays in its stated range"),
+        ("endless", "every episode ends within max-turns"),
+        ("none", "different tasks play differently"),
+    ];
+    for (attack, rule) in cases {
+        let setting = format!("env.attack={attack}");
+        let done = art_host(folder.path(), ["check", guest, "--json", "--set", &setting]);
+        let report = done.json();
+        assert_eq!((done.code, &report["passed"]), (1, &false.into()), "{attack}: {report}");
+        let findings = report["findings"].as_array().unwrap();
+        let broken = findings.iter().filter(|finding| finding["verdict"] == "fail");
+        let mut rules = broken.map(|finding| finding["rule"].as_str().unwrap());
+        assert!(rules.any(|broken| broken.contains(rule)), "{attack}: {report}");
+    }
+}

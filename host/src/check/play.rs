@@ -1,7 +1,7 @@
 //! Plays a component in sandboxes of its own and keeps everything that it answered, for the rules
 //! to look at.
 
-use art_learner::conversation::{Action, Message, Task};
+use art_learner::conversation::{Action, Message, Reward, Task};
 use art_learner::random::Key;
 
 use super::odd::Odd;
@@ -39,9 +39,9 @@ impl Play {
         self.turns.last().is_some_and(|turn| turn.prompts.is_empty())
     }
 
-    /// The sum of all rewards of all agents.
-    pub(super) fn reward(&self) -> f64 {
-        self.turns.iter().flat_map(|turn| &turn.rewards).map(|reward| reward.value).sum()
+    /// All rewards of all agents.
+    pub(super) fn rewards(&self) -> impl Iterator<Item = &Reward> {
+        self.turns.iter().flat_map(|turn| &turn.rewards)
     }
 
     /// The task, for messages.
@@ -69,6 +69,11 @@ pub(super) struct Plays {
 }
 
 impl Plays {
+    /// What was played once by each kind of player.
+    pub(super) fn played(&self) -> impl Iterator<Item = &Play> {
+        self.random.iter().chain(&self.odd).chain(self.expert.iter().flatten())
+    }
+
     /// Plays it all.
     pub(super) fn play(component: &Component, limits: &Limits, config: &str, seed: u64) -> Plays {
         let key = Key::new(seed).named("check");

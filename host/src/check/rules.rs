@@ -1,12 +1,11 @@
 //! The rules on how an environment plays: each looks at what was played and says what it saw.
 
-use std::collections::BTreeMap;
-
 use art_learner::conversation::Blame;
 
 use super::Finding;
 use super::play::{Play, Plays};
 use crate::component::Description;
+use crate::episode;
 
 /// How much more fuel a late turn may take than an early one: a list that is walked each turn may
 /// grow, but an environment that works on all of its past over and over does not get far.
@@ -33,59 +32,41 @@ pub(super) fn plays_without_faults(plays: &Plays) -> Finding {
     Finding::of(rule, Ok(format!("{count} episodes")))
 }
 
-pub(super) fn prompts_are_well_formed(described: &Description, plays: &Plays) -> Finding {
-    let rule = "each turn prompts agents that `describe` names, each at most once";
-    let problem = plays.random.iter().find_map(|play| {
-        let mut turns = play.turns.iter();
-        turns.find_map(|turn| {
-            let agents: Vec<&String> = turn.prompts.iter().map(|prompt| &prompt.agent).collect();
-            let stranger = agents.iter().find(|agent| !described.agents.contains(agent));
-            let twice =
-                agents.iter().find(|agent| agents.iter().filter(|a| a == agent).count() > 1);
-            let problem = stranger.map(|agent| format!("`{agent}` is not an agent of `describe`"));
-            let problem = problem.or(twice.map(|agent| format!("`{agent}` is prompted twice")));
-            problem.map(|problem| format!("{}: {problem}", play.place()))
-        })
-    });
-    let prompts = plays.random.iter().flat_map(|play| &play.turns).map(|turn| turn.prompts.len());
-    let seen = problem.map_or_else(|| Ok(format!("{} prompts", prompts.sum::<usize>())), Err);
-    Finding::of(rule, seen)
+pub(super) fn turns_are_well_formed(described: &Description, plays: &Plays) -> Finding {
+    let rule = "each turn prompts and rewards what `describe` names, with finite numbers";
+    let mut turns = 0;
+    for play in plays.played() {
+        for turn in &play.turns {
+            turns += 1;
+            if let Err(problem) = episode::check::turn(turn, described) {
+                return Finding::of(rule, Err(format!("{}: {problem}", play.place())));
+            }
+        }
+    }
+    Finding::of(rule, Ok(format!("{turns} turns")))
 }
 
 pub(super) fn rewards_are_in_range(described: &Description, plays: &Plays) -> Finding {
-    let rule = "rewards are finite, and each part of an episode stays in its stated range";
-    let mut spans: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for play in plays.random.iter().chain(&plays.odd).chain(plays.expert.iter().flatten()) {
-        let mut sums: BTreeMap<(&str, &str), f64> = BTreeMap::new();
-        for reward in play.turns.iter().flat_map(|turn| &turn.rewards) {
-            *sums.entry((&reward.agent, &reward.part)).or_default() += reward.value;
-        }
-        for ((agent, name), sum) in sums {
-            let part = described.parts.iter().find(|part| part.name == name);
-            let in_range = part.is_some_and(|part| sum >= part.minimum && sum <= part.maximum);
-            if !in_range || !sum.is_finite() {
-                let range = match part {
-                    Some(part) => format!("from {} to {}", part.minimum, part.maximum),
-                    None => "a part that `describe` does not name".into(),
-                };
-                let seen = format!("{}: `{agent}` earned {sum} in `{name}`: {range}", play.place());
-                return Finding::of(rule, Err(seen));
-            }
-            let (low, high) = spans.entry(name).or_insert((sum, sum));
-            (*low, *high) = (low.min(sum), high.max(sum));
+    let rule = "what an episode gives an agent in a reward part stays in its stated range";
+    for play in plays.played() {
+        if let Err(problem) = episode::check::totals(play.rewards(), described) {
+            return Finding::of(rule, Err(format!("{}: {problem}", play.place())));
         }
     }
-    let spans = spans.iter().map(|(name, (low, high))| format!("{name} from {low} to {high}"));
-    Finding::of(rule, Ok(spans.collect::<Vec<_>>().join(", ")))
+    let seen = described.parts.iter().map(|part| {
+        let of_part = |play: &Play| play.rewards().filter(|r| r.part == part.name).count();
+        let given: usize = plays.played().map(of_part).sum();
+        format!("`{}` from {} to {}: {given} given", part.name, part.minimum, part.maximum)
+    });
+    Finding::of(rule, Ok(seen.collect::<Vec<_>>().join("\n")))
 }
 
 pub(super) fn ends_in_time(described: &Description, plays: &Plays) -> Finding {
     let rule = "every episode ends within max-turns";
-    let all = || plays.random.iter().chain(&plays.odd).chain(plays.expert.iter().flatten());
-    let late = all().find(|play| {
+    let late = plays.played().find(|play| {
         play.fault.is_none() && (!play.is_over() || play.turns.len() > described.max_turns as usize)
     });
-    let longest = all().map(|play| play.turns.len()).max().unwrap_or(0);
+    let longest = plays.played().map(|play| play.turns.len()).max().unwrap_or(0);
     let seen = match late {
         Some(play) => Err(format!("{} went on beyond {}", play.place(), described.max_turns)),
         None => Ok(format!("the longest had {longest} of {} turns", described.max_turns)),
@@ -185,7 +166,8 @@ pub(super) fn expert_beats_random(plays: &Plays) -> Finding {
     let Some(expert) = &plays.expert else {
         return Finding::skip(rule, "it exports no expert");
     };
-    let mean = |plays: &[Play]| plays.iter().map(Play::reward).sum::<f64>() / plays.len() as f64;
+    let total = |play: &Play| play.rewards().map(|reward| reward.value).sum::<f64>();
+    let mean = |plays: &[Play]| plays.iter().map(total).sum::<f64>() / plays.len() as f64;
     let (expert, random) = (mean(expert), mean(&plays.random));
     let seen = format!("mean reward {expert:.3} against {random:.3}");
     Finding::of(rule, if expert > random { Ok(seen) } else { Err(seen) })

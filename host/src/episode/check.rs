@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use art_learner::conversation::{PlayedTurn, Prompt};
+use art_learner::conversation::{Prompt, Reward};
 
 use crate::component::Description;
 use crate::sandbox::Turn;
@@ -13,7 +13,7 @@ use crate::sandbox::Turn;
 const ROUNDING: f64 = 1e-9;
 
 /// Says what is wrong with a turn, if anything is.
-pub(super) fn turn(turn: &Turn, description: &Description) -> Result<(), String> {
+pub(crate) fn turn(turn: &Turn, description: &Description) -> Result<(), String> {
     let mut prompted = BTreeSet::new();
     for prompt in &turn.prompts {
         known_agent(&prompt.agent, description)?;
@@ -70,9 +70,12 @@ fn check_prompt(prompt: &Prompt) -> Result<(), String> {
 }
 
 /// Says which reward part of a whole episode is out of its range, if any is.
-pub(super) fn totals(turns: &[PlayedTurn], description: &Description) -> Result<(), String> {
+pub(crate) fn totals<'a>(
+    rewards: impl Iterator<Item = &'a Reward>,
+    description: &Description,
+) -> Result<(), String> {
     let mut totals: BTreeMap<(&str, &str), f64> = BTreeMap::new();
-    for reward in turns.iter().flat_map(|turn| &turn.rewards) {
+    for reward in rewards {
         *totals.entry((&reward.agent, &reward.part)).or_default() += reward.value;
     }
     for ((agent, name), total) in totals {
@@ -92,7 +95,7 @@ pub(super) fn totals(turns: &[PlayedTurn], description: &Description) -> Result<
 mod tests {
     use std::collections::BTreeMap;
 
-    use art_learner::conversation::{PlayedTurn, Prompt, Reward};
+    use art_learner::conversation::{Prompt, Reward};
 
     use super::{totals, turn};
     use crate::component::description::tests::sane;
@@ -125,16 +128,12 @@ mod tests {
 
     #[test]
     fn totals_may_leave_their_range_by_rounding_only() {
-        let played = |values: &[f64]| PlayedTurn {
-            prompts: vec![],
-            actions: vec![],
-            rewards: values.iter().map(|value| reward("x", "win", *value)).collect(),
-            success: None,
-            metrics: BTreeMap::new(),
-            fuel: 0,
+        let of = |values: &[f64]| {
+            let rewards: Vec<Reward> = values.iter().map(|v| reward("x", "win", *v)).collect();
+            totals(rewards.iter(), &sane())
         };
-        assert_eq!(totals(&[played(&[0.1; 10])], &sane()), Ok(()));
-        let error = totals(&[played(&[0.75]), played(&[0.5])], &sane()).unwrap_err();
+        assert_eq!(of(&[0.1; 10]), Ok(()));
+        let error = of(&[0.75, 0.5]).unwrap_err();
         assert_eq!(error, "`x` earned 1.25 in part `win`; `describe` says 0 to 1");
     }
 }
