@@ -137,7 +137,7 @@ impl Default for RunConfig {
 impl Default for RolloutConfig {
     fn default() -> RolloutConfig {
         RolloutConfig {
-            groups_per_update: 32,
+            groups_per_update: 64,
             group_size: 8,
             temperature: 1.0,
             max_tokens: 64,
@@ -162,7 +162,7 @@ impl Default for GrpoConfig {
             clip_high: 0.28,
             kl: 0.0,
             max_grad_norm: 1.0,
-            minibatches: 2,
+            minibatches: 4,
             advantage: Advantage::GroupStd,
             adapter_rank: 0,
         }

@@ -13,7 +13,7 @@ const ADAPTER_SCALE: f64 = 2.0;
 
 /// Step sizes of GRPO and of the warm start for the tiny policy, which knows nothing that could be
 /// forgotten.
-const RATES_TINY: (f64, f64) = (2e-3, 2e-3);
+const RATES_TINY: (f64, f64) = (1e-3, 2e-3);
 
 /// For all weights of a trained model: what published GRPO runs on small models use.
 const RATES_WEIGHTS: (f64, f64) = (5e-6, 2e-5);

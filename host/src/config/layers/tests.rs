@@ -27,7 +27,7 @@ fn refused(assignment: &str) -> String {
 #[test]
 fn defaults_resolve_to_themselves_but_for_the_step_sizes() {
     let mut resolved = Layers::default().resolve().unwrap();
-    assert_eq!((resolved.grpo.learning_rate, resolved.sft.learning_rate), (2e-3, 2e-3));
+    assert_eq!((resolved.grpo.learning_rate, resolved.sft.learning_rate), (1e-3, 2e-3));
     (resolved.grpo.learning_rate, resolved.sft.learning_rate) = (0.0, 0.0);
     assert_eq!(resolved, Config::default());
 }
