@@ -2,16 +2,22 @@
 //! it.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
 
 /// Writes a file through a temporary one in the same directory. A reader never sees half of it.
+///
+/// What is no file, such as a pipe or a device, is written into: renaming would put a file in its
+/// place.
 pub fn write(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return write_into(path, fill).with_context(|| failed(path));
+    }
     let name = path.file_name().with_context(|| format!("`{}` names no file", path.display()))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
@@ -29,6 +35,15 @@ pub fn write(
         let _ = std::fs::remove_file(&temporary);
     }
     written.with_context(|| failed(path))
+}
+
+fn write_into(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::options().write(true).open(path)?);
+    fill(&mut file)?;
+    file.flush()
 }
 
 /// What every failed write says.
@@ -49,6 +64,14 @@ fn sync_parent(path: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_device_stays_a_device_and_a_full_one_is_said() {
+        let error = super::write(std::path::Path::new("/dev/full"), |file| file.write_all(b"x"));
+        assert!(format!("{:#}", error.unwrap_err()).contains("make room"));
+        assert!(!std::fs::metadata("/dev/full").unwrap().is_file());
+    }
 
     #[test]
     fn a_failed_write_leaves_the_old_file_and_nothing_else() {
